@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// What to keep when the cache is full: the contract of an eviction policy, and the table of policies.
+//
+// A policy is a const object made from a string, `base[:key=value,...]`. At an event it gets plain host arrays, one per
+// (KV head, slot), and answers which slots go. It knows neither the model nor the cache. In-tree policies use exactly what
+// an outsider uses: see docs/adding-a-policy.md.
+//
+// Slots lie in no particular order. Nothing may read age or sink-ness from a slot number: `pos` is the truth.
+// Thread-compatible: const methods may run concurrently on different layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvase/error.h"
+
+namespace kvase {
+
+// ---- what a policy may know of each slot ---------------------------------------------------------------------------
+
+// One column per (KV head, slot). f32 unless said otherwise.
+enum class Statistic : uint8_t {
+  mass,      // attention probability, mean over the last `window` queries; 0 in the window itself. See MassSpec
+  v_range,   // max_d v - min_d v                  } of the exact value row, before it is rounded to the cache's type
+  v_var,     // variance over channels, unbiased   }
+  v_l2,      // |v|                                }
+  v_absmax,  // max_d |v_d|                        }
+  k_l2,      // |k| of the exact key row after RoPE
+  k_sketch,  // |k G|^2 of the stored key after RoPE; G from SketchSpec. Candidates only, 0 in the window
+  v_sketch,  // |v G|^2 of the stored value, same G. Candidates only, 0 in the window
+};
+inline constexpr size_t kStatisticCount = 8;
+const char* statistic_name(Statistic statistic) noexcept;
+
+// How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all slots.
+struct MassSpec {
+  enum class Domain : uint8_t { candidates, all };          // the slots that a query's softmax runs over
+  enum class Group : uint8_t { mean, per_head, max_logit };  // how the query heads of one KV head are joined
+  Domain domain = Domain::candidates;
+  // mean: probabilities averaged, one row. per_head: one row per query head. max_logit: logits' maximum, then softmax.
+  Group group = Group::mean;
+  bool operator==(const MassSpec&) const = default;
+};
+
+// The Gaussian projection of CurDKV and VaSE-DKV: G [head_dim, rank], entries N(0, 1)/sqrt(rank), shared by keys and
+// values and by all KV heads of a layer.
+struct SketchSpec {
+  uint32_t rank = 20;   // columns, 1..256
+  bool redraw = true;   // a new G at every event (VaSE-DKV); false: one G per layer and sequence (CurDKV)
+  bool operator==(const SketchSpec&) const = default;
+};
+
+struct Needs {
+  std::vector<Statistic> statistics;
+  MassSpec mass;      // read if statistics names mass
+  SketchSpec sketch;  // read if statistics names k_sketch or v_sketch
+  bool rank = false;  // HeadView::rank, kept from HeadVerdict::order
+};
+
+// One KV head's slots in use. All spans have `length` elements, or none if the policy did not ask for the column;
+// mass has length * n_mass_rows, slot fastest.
+struct HeadView {
+  std::span<const int32_t> pos;   // absolute position in the text, distinct, any order
+  std::span<const int32_t> rank;  // place in the layout order of the published code: 0 = best kept, newest last
+  std::span<const float> columns[kStatisticCount];
+
+  size_t length() const { return pos.size(); }
+  std::span<const float> operator[](Statistic s) const { return columns[static_cast<size_t>(s)]; }
+};
+
+struct LayerView {
+  std::span<const HeadView> heads;  // one per KV head; same length in all
+  uint32_t budget = 0;              // slots to leave per KV head, sinks and window included
+  uint32_t n_mass_rows = 1;         // query heads per KV head if MassSpec::Group::per_head, else 1
+};
+
+struct EventContext {
+  uint64_t seed = 0;
+  uint32_t sequence = 0;  // the request's sample number, never a batch row
+  uint32_t layer = 0;
+  uint32_t event = 0;   // evictions that this sequence had before, in this layer
+  int64_t n_seen = 0;   // tokens ever processed; the newest has pos n_seen - 1
+  uint32_t window = 0;  // newest tokens that no event touches: pos >= n_seen - window
+  uint32_t n_sink = 0;  // first tokens that the method protects, if it protects any: pos < n_sink
+};
+
+// ---- what a policy answers -----------------------------------------------------------------------------------------
+
+struct HeadVerdict {
+  std::vector<uint32_t> drop;    // slots to free, ascending, distinct
+  std::vector<uint32_t> demote;  // slots to move to the approximate tier, ascending, distinct, none of them in drop
+  std::vector<uint32_t> order;   // kept slots in the published layout order; empty unless Needs::rank
+};
+
+struct Verdict {
+  std::vector<HeadVerdict> heads;
+};
+
+// One score per (KV head, slot); larger is kept. +inf must stay, -inf and NaN go first. f64 because race keys need it.
+using Scores = std::vector<std::vector<double>>;
+
+// The numbers that are fixed before the first token.
+struct CacheShape {
+  uint32_t budget = 0;    // slots left per KV head after an event
+  uint32_t interval = 0;  // tokens between two events; capacity = budget + interval
+  uint32_t window = 0;
+  uint32_t n_sink = 0;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // False for `full`: the cache then holds the whole context and no event ever comes.
+  virtual bool evicts() const { return true; }
+  virtual Needs needs() const { return {}; }
+
+  // Throws Error(invalid_argument) if the method's own options do not fit this shape.
+  virtual void check(const CacheShape&) const {}
+
+  // REQUIRES: the columns of needs() are present; length > budget.
+  virtual Scores score(const LayerView& layer, const EventContext& event) const = 0;
+
+  // Keeps the `budget` best of score(), ties to the smaller pos. Override where a method chooses otherwise.
+  virtual Verdict decide(const LayerView& layer, const EventContext& event) const;
+};
+
+// ---- the table -----------------------------------------------------------------------------------------------------
+
+// One option of a method. Values are checked against it before the method sees them.
+struct ParamInfo {
+  enum class Kind : uint8_t { integer, choice };
+  std::string name;
+  Kind kind = Kind::integer;
+  std::string default_value;          // as text; shown in help. Empty: the method derives it, and help says how
+  int64_t min = 0, max = 0;           // for integers
+  std::vector<std::string> choices;   // for choices
+  std::string help;
+};
+
+// Checked option values: everything that ParamInfo names, defaults filled in where the user gave none.
+class Params {
+ public:
+  explicit Params(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+  bool has(const std::string& name) const { return values_.contains(name); }
+  const std::string& text(const std::string& name) const { return values_.at(name); }
+  int64_t integer(const std::string& name) const { return std::stoll(values_.at(name)); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+struct PolicyInfo {
+  std::string name;
+  std::string summary;  // one line
+  std::string paper;    // authors, year, arXiv number; empty for a control of ours
+  bool deterministic = true;  // false: depends on the seed
+  uint32_t default_sinks = 0;
+  std::vector<ParamInfo> params;
+  std::vector<std::string> notes;  // deviations from the paper and pitfalls, one line each
+  std::function<std::unique_ptr<Policy>(const Params&)> make;
+};
+
+// All methods, in-tree first, then registered ones.
+std::vector<PolicyInfo> list_policies();
+
+// Adds a method. Throws Error(invalid_argument) if the name is empty, malformed or taken. Call before creating engines;
+// not safe against concurrent make_policy().
+void register_policy(PolicyInfo info);
+
+// A budget as the user gave it: slots per KV head, or bytes of K and V rows over all layers, heads and sequences.
+struct Budget {
+  enum class Unit : uint8_t { tokens, bytes };
+  Unit unit = Unit::tokens;
+  uint64_t amount = 2048;
+  bool operator==(const Budget&) const = default;
+};
+
+// Reads "2048" or "512MiB". Throws Error(invalid_argument).
+Budget parse_budget(std::string_view text);
+
+// A policy string, read. The shape keys `budget`, `interval`, `window`, `sinks` are accepted by every method.
+struct ParsedPolicy {
+  PolicyInfo info;
+  std::shared_ptr<const Policy> policy;
+  std::string text;  // as given
+  std::optional<Budget> budget;
+  std::optional<uint32_t> interval, window, n_sink;
+};
+
+// Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range. The message names
+// what was found and what is allowed.
+ParsedPolicy parse_policy(std::string_view text);
+
+}  // namespace kvase
