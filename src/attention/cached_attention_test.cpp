@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// The attention op against the double-precision oracle: every group, head size, row type, mass rule; several
+// tokens, several sequences; before and after compaction; and the same bits for any number of threads.
+#include "attention/cached_attention.h"
+
+#include <ggml-cpu.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "attention/reference.h"
+#include "base/random.h"
+#include "tensor/compute.h"
+
+namespace kvase {
+namespace {
+
+// Bound on |op - oracle| relative to the largest value, given the same rounded rows. f32 sums over a few
+// hundred rows.
+constexpr double kRelativeBound = 1e-5;
+
+struct Setup {
+  uint32_t n_kv_heads = 2;
+  uint32_t group = 3;
+  uint32_t head_dim = 64;
+  ggml_type type = GGML_TYPE_F16;
+  uint32_t capacity = 48;
+  uint32_t window = 16;
+  uint32_t n_sequences = 2;
+  uint32_t n_threads = 2;
+  MassSpec mass = {};
+};
+
+struct Fixture {
+  explicit Fixture(const Setup& s)
+      : setup(s),
+        compute(s.n_threads),
+        arena(Cache::kTensorsPerLayer + Columns::max_tensors_per_layer()),
+        cache(arena, {.n_layers = 1,
+                      .n_kv_heads = s.n_kv_heads,
+                      .head_dim = s.head_dim,
+                      .n_sequences = s.n_sequences,
+                      .capacity = {s.capacity},
+                      .type_k = s.type,
+                      .type_v = s.type}),
+        columns(arena, cache, s.n_kv_heads * s.group,
+                {.statistics = {Statistic::mass, Statistic::v_range}, .mass = s.mass, .sketch = {}}),
+        attention(cache, columns, s.n_kv_heads * s.group, 1.0F / std::sqrt(static_cast<float>(s.head_dim)),
+                  s.n_threads) {
+    arena.allocate(compute.backend());
+    for (uint32_t sequence = 0; sequence < s.n_sequences; ++sequence) {
+      attention.set_mass_window(0, sequence, s.capacity - s.window, s.window);
+    }
+  }
+
+  // Element of q (which 0), k (1) or v (2) of a token: a pure function of its place.
+  float element(uint32_t which, uint32_t sequence, int32_t pos, size_t index) const {
+    const auto counter = static_cast<uint32_t>(index);
+    const double u = noise_uniform({.seed = which, .sequence = sequence, .event = static_cast<uint32_t>(pos)},
+                                   NoiseStream::race, counter);
+    return static_cast<float>((2 * u - 1) * (which == 0 ? 3.0 : 1.5));
+  }
+
+  std::vector<float> rows(uint32_t which, uint32_t n_heads, const std::vector<StepToken>& tokens) const {
+    std::vector<float> values;
+    for (const StepToken& token : tokens) {
+      for (size_t index = 0; index < size_t{n_heads} * setup.head_dim; ++index) {
+        values.push_back(element(which, token.sequence, token.pos, index));
+      }
+    }
+    return values;
+  }
+
+  // Runs one step of new tokens: n_new[sequence] each. Returns the op's output [head_dim * n_heads,
+  // n_tokens].
+  std::vector<float> run(const std::vector<uint32_t>& n_new) {
+    std::vector<StepToken> tokens;
+    for (uint32_t sequence = 0; sequence < n_new.size(); ++sequence) {
+      for (uint32_t offset = 0; offset < n_new[sequence]; ++offset) {
+        tokens.push_back({sequence, offset, next_pos[sequence]++});
+      }
+    }
+    const GgmlContext context(
+        ggml_init({.mem_size = size_t{64} << 20, .mem_buffer = nullptr, .no_alloc = false}));
+    const auto input = [&](uint32_t which, uint32_t n_heads) {
+      ggml_tensor* tensor = ggml_new_tensor_3d(context.get(), GGML_TYPE_F32, setup.head_dim, n_heads,
+                                               static_cast<int64_t>(tokens.size()));
+      const std::vector<float> values = rows(which, n_heads, tokens);
+      std::copy(values.begin(), values.end(), static_cast<float*>(tensor->data));
+      return tensor;
+    };
+    attention.set_step(tokens);
+    ggml_tensor* out = attention.build(context.get(), 0, input(0, n_heads()), input(1, setup.n_kv_heads),
+                                       input(2, setup.n_kv_heads));
+    ggml_cgraph* graph = ggml_new_graph(context.get());
+    ggml_build_forward_expand(graph, out);
+    compute.run(graph);
+    for (uint32_t sequence = 0; sequence < n_new.size(); ++sequence)
+      cache.commit(0, sequence, n_new[sequence]);
+    const auto* data = static_cast<const float*>(out->data);
+    return {data, data + ggml_nelements(out)};
+  }
+
+  uint32_t n_heads() const { return setup.n_kv_heads * setup.group; }
+
+  std::vector<float> stored(const std::byte* bytes, uint32_t n_rows) const {
+    std::vector<float> values(size_t{n_rows} * setup.head_dim);
+    const auto n = static_cast<int64_t>(values.size());
+    if (setup.type == GGML_TYPE_F32) {
+      std::copy_n(reinterpret_cast<const float*>(bytes), values.size(), values.data());
+    } else {
+      ggml_get_type_traits(setup.type)->to_float(bytes, values.data(), n);
+    }
+    return values;
+  }
+
+  // Compares the newest n_new tokens of a sequence with the oracle over the rows that the cache holds now.
+  void expect_matches_oracle(uint32_t sequence, uint32_t n_new, const float* out) const {
+    const uint32_t length = cache.length(0, sequence);
+    for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
+      const std::vector<float> keys = stored(cache.key_rows(0, sequence, kv_head), length);
+      const std::vector<float> values = stored(cache.value_rows(0, sequence, kv_head), length);
+      const ReferenceHead head{.head_dim = setup.head_dim,
+                               .keys = keys,
+                               .values = values,
+                               .pos = cache.pos(0, sequence, kv_head).first(length),
+                               .scale = 1.0 / std::sqrt(static_cast<double>(setup.head_dim))};
+      for (uint32_t token = 0; token < n_new; ++token) {
+        const int32_t pos = next_pos[sequence] - static_cast<int32_t>(n_new - token);
+        const std::vector<float> q = rows(0, n_heads(), {{sequence, 0, pos}});
+        for (uint32_t member = 0; member < setup.group; ++member) {
+          const size_t query_head = size_t{kv_head} * setup.group + member;
+          const auto expected = reference_attention(
+              head, std::span(q).subspan(query_head * setup.head_dim, setup.head_dim), pos);
+          for (uint32_t channel = 0; channel < setup.head_dim; ++channel) {
+            ASSERT_NEAR(out[(token * n_heads() + query_head) * setup.head_dim + channel], expected[channel],
+                        kRelativeBound)
+                << "sequence " << sequence << " token " << token << " head " << query_head;
+          }
+        }
+      }
+    }
+  }
+
+  // The mass columns against the oracle summed over the window's queries, at an event.
+  void expect_mass_matches_oracle(uint32_t sequence) const {
+    const uint32_t length = cache.length(0, sequence);
+    ASSERT_EQ(length, setup.capacity);
+    const int32_t first_query = next_pos[sequence] - static_cast<int32_t>(setup.window);
+    for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
+      const std::vector<float> keys = stored(cache.key_rows(0, sequence, kv_head), length);
+      const auto pos = cache.pos(0, sequence, kv_head).first(length);
+      const ReferenceHead head{.head_dim = setup.head_dim,
+                               .keys = keys,
+                               .values = keys,
+                               .pos = pos,
+                               .scale = 1.0 / std::sqrt(static_cast<double>(setup.head_dim))};
+      std::vector<uint8_t> is_candidate(length);
+      for (uint32_t slot = 0; slot < length; ++slot) is_candidate[slot] = pos[slot] < first_query;
+      std::vector<std::vector<double>> expected(columns.n_mass_rows(), std::vector<double>(length, 0.0));
+      for (int32_t query_pos = first_query; query_pos < next_pos[sequence]; ++query_pos) {
+        const std::vector<float> q = rows(0, n_heads(), {{sequence, 0, query_pos}});
+        std::vector<std::span<const float>> queries;
+        for (uint32_t member = 0; member < setup.group; ++member) {
+          queries.push_back(std::span(q).subspan((size_t{kv_head} * setup.group + member) * setup.head_dim,
+                                                 setup.head_dim));
+        }
+        const auto share = reference_mass(head, queries, query_pos, is_candidate, setup.mass);
+        for (size_t row = 0; row < share.size(); ++row) {
+          for (uint32_t slot = 0; slot < length; ++slot)
+            expected[row][slot] += share[row][slot] / setup.window;
+        }
+      }
+      for (uint32_t row = 0; row < columns.n_mass_rows(); ++row) {
+        const auto mass = columns.mass(0, sequence, kv_head, row);
+        for (uint32_t slot = 0; slot < length; ++slot) {
+          ASSERT_NEAR(mass[slot], expected[row][slot], kRelativeBound * expected[row][slot] + 1e-12)
+              << "sequence " << sequence << " kv_head " << kv_head << " row " << row << " slot " << slot;
+        }
+      }
+    }
+  }
+
+  // Drops n slots of each head, spread by a stride that differs between heads, and starts the next interval.
+  void compact(uint32_t sequence, uint32_t n) {
+    std::vector<std::vector<uint32_t>> drops(setup.n_kv_heads);
+    for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
+      for (uint32_t slot = kv_head; drops[kv_head].size() < n; slot += 2) drops[kv_head].push_back(slot);
+    }
+    columns.apply(0, sequence, cache.compact(0, sequence, drops));
+    columns.clear_mass(0, sequence);
+  }
+
+  Setup setup;
+  Compute compute;
+  Arena arena;
+  Cache cache;
+  Columns columns;
+  CachedAttention attention;
+  std::vector<int32_t> next_pos = std::vector<int32_t>(8, 0);
+};
+
+// Prompt in one step, then tokens one by one and in blocks, two sequences apart in time, through two events.
+void run_and_compare(const Setup& setup) {
+  Fixture f(setup);
+  const std::vector<std::vector<uint32_t>> steps = {{20, 5}, {1, 1}, {1, 1}, {10, 3}, {15, 1}, {1, 36}};
+  for (const auto& n_new : steps) {
+    const std::vector<float> out = f.run(n_new);
+    f.expect_matches_oracle(0, n_new[0], out.data());
+    f.expect_matches_oracle(1, n_new[1], out.data() + size_t{n_new[0]} * f.n_heads() * setup.head_dim);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  f.run({0, 1});
+  f.expect_mass_matches_oracle(0);
+  f.expect_mass_matches_oracle(1);
+  f.compact(0, setup.window);
+  f.compact(1, setup.window);
+  for (uint32_t step = 0; step < setup.window; step += 4) {
+    const std::vector<float> out = f.run({4, 4});
+    f.expect_matches_oracle(0, 4, out.data());
+    f.expect_matches_oracle(1, 4, out.data() + size_t{4} * f.n_heads() * setup.head_dim);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  f.expect_mass_matches_oracle(0);
+  f.expect_mass_matches_oracle(1);
+}
+
+TEST(CachedAttention, EveryGroupSize) {
+  for (const uint32_t group : {1U, 2U, 3U, 4U, 7U, 8U}) {
+    SCOPED_TRACE(group);
+    run_and_compare({.group = group});
+  }
+}
+
+TEST(CachedAttention, MultiQueryHasOneKvHead) { run_and_compare({.n_kv_heads = 1, .group = 8}); }
+
+TEST(CachedAttention, EveryHeadSizeAndRowType) {
+  for (const uint32_t head_dim : {64U, 80U, 96U, 128U, 256U}) {
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+      SCOPED_TRACE(std::to_string(head_dim) + " " + ggml_type_name(type));
+      run_and_compare({.head_dim = head_dim, .type = type});
+    }
+  }
+}
+
+TEST(CachedAttention, EveryMassRule) {
+  for (const auto domain : {MassSpec::Domain::candidates, MassSpec::Domain::all}) {
+    for (const auto group : {MassSpec::Group::mean, MassSpec::Group::per_head, MassSpec::Group::max_logit}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(domain)) + " " + std::to_string(static_cast<int>(group)));
+      run_and_compare({.mass = {.domain = domain, .group = group}});
+    }
+  }
+}
+
+TEST(CachedAttention, AnyNumberOfThreadsGivesTheSameBits) {
+  std::vector<std::vector<float>> outputs;
+  std::vector<std::vector<float>> masses;
+  for (const uint32_t n_threads : {1U, 2U, 3U}) {
+    Fixture f({.n_threads = n_threads});
+    f.run({30, 2});
+    outputs.push_back(f.run({18, 7}));
+    const auto mass = f.columns.mass(0, 0, 1, 0);
+    masses.emplace_back(mass.begin(), mass.end());
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
+  EXPECT_EQ(outputs[0], outputs[2]);
+  EXPECT_EQ(masses[0], masses[1]);
+  EXPECT_EQ(masses[0], masses[2]);
+}
+
+// The window's own tokens dominate every softmax; normalised with the global maximum the candidates' mass
+// would be 0/0.
+TEST(CachedAttention, DominantRecentTokensLeaveCandidatesTheirMass) {
+  Fixture f({.group = 1, .type = GGML_TYPE_F32});
+  f.run({48, 1});
+  double total = 0;
+  for (const float mass : f.columns.mass(0, 0, 0, 0)) {
+    EXPECT_TRUE(std::isfinite(mass));
+    total += mass;
+  }
+  EXPECT_NEAR(total, 1, 1e-5) << "each query distributes mass 1 over the candidates";
+}
+
+}  // namespace
+}  // namespace kvase

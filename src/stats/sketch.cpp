@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// One pass over the rows: each element times a row of G, the rank in vector lanes.
+#include "stats/sketch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/sketch.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace kvase {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// out[row] = |x_row G|^2; x [head_dim, n_rows]. At most 16 lanes, so that kSketchPad is a multiple of every
+// target's vector.
+void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, const float* HWY_RESTRICT g, size_t head_dim,
+                     size_t padded_rank, float* HWY_RESTRICT out) {
+  const hn::CappedTag<float, kSketchPad> d;
+  for (size_t row = 0; row < n_rows; ++row) {
+    auto norm = hn::Zero(d);
+    for (size_t column = 0; column < padded_rank; column += hn::Lanes(d)) {
+      auto y = hn::Zero(d);
+      for (size_t channel = 0; channel < head_dim; ++channel) {
+        y = hn::MulAdd(hn::Set(d, x[row * head_dim + channel]),
+                       hn::LoadU(d, g + channel * padded_rank + column), y);
+      }
+      norm = hn::MulAdd(y, y, norm);
+    }
+    out[row] = hn::GetLane(hn::SumOfLanes(d, norm));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvase
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <ggml-cpu.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace kvase {
+
+namespace {
+
+// Rows converted at once; bounds the scratch, not the result.
+constexpr size_t kBlock = 32;
+
+void to_f32(ggml_type type, const std::byte* stored, size_t n, float* out) {
+  switch (type) {
+    case GGML_TYPE_F32:
+      std::memcpy(out, stored, n * sizeof(float));
+      return;
+    case GGML_TYPE_F16:
+      ggml_cpu_fp16_to_fp32(reinterpret_cast<const ggml_fp16_t*>(stored), out, static_cast<int64_t>(n));
+      return;
+    case GGML_TYPE_BF16:
+      ggml_cpu_bf16_to_fp32(reinterpret_cast<const ggml_bf16_t*>(stored), out, static_cast<int64_t>(n));
+      return;
+    default:
+      KVASE_CHECK(false, "no sketch of {} rows", ggml_type_name(type));
+  }
+}
+
+HWY_EXPORT(projected_norms);
+
+}  // namespace
+
+SketchMatrix make_sketch_matrix(const SketchSpec& spec, const EventContext& event, uint32_t head_dim) {
+  const NoiseKey key{.seed = event.seed,
+                     .sequence = event.sequence,
+                     .layer = event.layer,
+                     .head = kSharedHead,
+                     .event = spec.redraw ? event.event : 0};
+  const std::vector<double> exact = gaussian_matrix(key, head_dim, spec.rank);
+  SketchMatrix matrix;
+  matrix.head_dim = head_dim;
+  matrix.padded_rank = (spec.rank + kSketchPad - 1) / kSketchPad * kSketchPad;
+  matrix.g.assign(size_t{head_dim} * matrix.padded_rank, 0.0F);
+  for (size_t channel = 0; channel < head_dim; ++channel) {
+    for (size_t column = 0; column < spec.rank; ++column) {
+      matrix.g[channel * matrix.padded_rank + column] =
+          static_cast<float>(exact[channel * spec.rank + column]);
+    }
+  }
+  return matrix;
+}
+
+void sketch_rows(const SketchMatrix& matrix, ggml_type type, const std::byte* rows, std::span<float> out) {
+  const size_t row_bytes = ggml_row_size(type, matrix.head_dim);
+  std::vector<float> block(kBlock * matrix.head_dim);
+  for (size_t first = 0; first < out.size(); first += kBlock) {
+    const size_t n_rows = std::min(kBlock, out.size() - first);
+    to_f32(type, rows + first * row_bytes, n_rows * matrix.head_dim, block.data());
+    HWY_DYNAMIC_DISPATCH(projected_norms)
+    (block.data(), n_rows, matrix.g.data(), matrix.head_dim, matrix.padded_rank, &out[first]);
+  }
+}
+
+}  // namespace kvase
+#endif
