@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// CHECK for our own bugs: always on, prints the place and the values, and aborts. Bad input is never a CHECK; see error.h.
+// CHECK for our own bugs: always on, prints the place and the values, and aborts. Bad input is never a CHECK;
+// see error.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,11 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define KVASE_CHECK(condition, ...)                                                                       \
-  do {                                                                                                    \
-    if (!(condition)) {                                                                                   \
+#define KVASE_CHECK(condition, ...)                                                                         \
+  do {                                                                                                      \
+    if (!(condition)) {                                                                                     \
       fmt::print(stderr, "kvase: internal check failed at {}:{}: {}: {}\n", __FILE__, __LINE__, #condition, \
-                 fmt::format(__VA_ARGS__));                                                               \
-      std::abort();                                                                                       \
-    }                                                                                                     \
+                 fmt::format(__VA_ARGS__));                                                                 \
+      std::abort();                                                                                         \
+    }                                                                                                       \
   } while (false)

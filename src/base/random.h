@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Counter-based noise: Philox4x32-10, keyed by what a number is for and never by when it is drawn.
 //
-// Source: Salmon et al. 2011 (Random123). A number depends on (seed, sequence, layer, head, event, index, stream) alone, so it
-// is the same whatever the threads, the batch or the order of slots.
+// Source: Salmon et al. 2011 (Random123). A number depends on (seed, sequence, layer, head, event, index,
+// stream) alone, so it is the same whatever the threads, the batch or the order of slots.
 #pragma once
 
 #include <array>
@@ -41,7 +41,8 @@ double uniform53(uint32_t high_word, uint32_t low_word);
 // uniform53 of words 0 and 1.
 double noise_uniform(const NoiseKey& key, NoiseStream stream, uint32_t index);
 
-// [rank, rows]: row `r`, column `c` is N(0, 1)/sqrt(rank) from index r * rank + c, Box-Muller's cosine branch.
+// [rank, rows]: row `r`, column `c` is N(0, 1)/sqrt(rank) from index r * rank + c, Box-Muller's cosine
+// branch.
 std::vector<double> gaussian_matrix(const NoiseKey& key, uint32_t rows, uint32_t rank);
 
 }  // namespace kvase
