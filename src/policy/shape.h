@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Whether a cache's numbers fit together, and fit a policy.
+#pragma once
+
+#include "kvase/policy.h"
+
+namespace kvase {
+
+inline constexpr uint32_t kMaxInterval = 65536;    // tokens
+inline constexpr uint32_t kMaxSlots = 2147483647;  // capacity; positions are int32
+
+// The rules of every method, then the method's own (Policy::check). Nothing is asked of a policy that never
+// evicts. Throws Error(invalid_argument) naming the flag, what was found and what is allowed. The smallest
+// budget is window + n_sink + 1: below it more slots would be protected than may stay.
+void check_shape(const ParsedPolicy& policy, const CacheShape& shape);
+
+}  // namespace kvase

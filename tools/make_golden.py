@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes the golden cases of the eviction policies, tests/golden/*.gguf, from an independent reference in numpy.
+
+    make_golden.py --reference DIR --out tests/golden
+
+DIR holds the reference, policies.py. Every file has the inputs in the layout that `kvase score` reads:
+
+    k, v  f32 [head_dim, n, n_kv_heads]     q  f32 [head_dim, w, n_heads]     pos  i32 [n]
+
+and under kvase.golden.* : kind ("event" or "run"), budget, interval, window, seed, sequence, layer, event, and the parallel
+arrays `name` and `policy` (a policy string). What is expected of `name`:
+
+    kind "event":  score.NAME  f64 [n, n_kv_heads]       if the reference has scores
+                   keep.NAME   i32 [n_kept, n_kv_heads]  slots, ascending
+                   order.NAME  i32 [budget, n_kv_heads]  slots in the published layout order, if the policy reports one
+    kind "run":    tokens come one by one, q has one query per token; an event at every budget + interval slots
+                   keep.NAME   i32 [budget, n_kv_heads, n_events]  positions, ascending
+                   order.NAME  i32 [budget, n_kv_heads, n_events]  positions in layout order
+
+Noise samples: noise.uniform and noise.gumbel f64 [n] (stream race, head 0, index pos), noise.gauss f64 [20, head_dim].
+Inputs are rounded to f16 first, so that a cache of that type holds the same numbers.
+"""
+import argparse
+import importlib.util
+import os
+import struct
+
+import numpy as np
+
+STREAM_RESERVE = 0x52455356
+F32, I32, F64 = 0, 26, 28  # ggml types
+ALIGNMENT = 32
+
+
+# ---- a small GGUF writer --------------------------------------------------------------------------------------------
+def packed_string(text):
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def packed_value(value):
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + packed_string(value)
+    if isinstance(value, list):
+        return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(packed_string(text) for text in value)
+    return struct.pack("<IQ", 10, value)
+
+
+def write_gguf(path, values, tensors):
+    """values: str, [str] or unsigned int. tensors: numpy arrays, last axis fastest."""
+    kinds = {np.dtype("<f4"): F32, np.dtype("<i4"): I32, np.dtype("<f8"): F64}
+    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(values))
+    for key, value in values.items():
+        head += packed_string(key) + packed_value(value)
+    data = b""
+    for name, array in tensors.items():
+        shape = array.shape[::-1]
+        head += packed_string(name) + struct.pack("<I%dQ" % len(shape), len(shape), *shape)
+        head += struct.pack("<IQ", kinds[array.dtype], len(data))
+        data += array.tobytes() + b"\0" * (-array.nbytes % ALIGNMENT)
+    with open(path, "wb") as file:
+        file.write(head + b"\0" * (-len(head) % ALIGNMENT) + data)
+
+
+# ---- inputs ---------------------------------------------------------------------------------------------------------
+def random_tokens(ref, seed, n_kv_heads, group, n, head_dim):
+    """K, V [n_kv_heads, n, D], Q [n_heads, n, D] for every token, rotated, with a few large values."""
+    rng = np.random.default_rng(seed)
+    k = rng.standard_normal((n_kv_heads, n, head_dim)) * rng.uniform(0.5, 2.0, (n_kv_heads, n, 1))
+    v = rng.standard_normal((n_kv_heads, n, head_dim)) * np.exp(rng.standard_normal((n_kv_heads, n, 1)) * 0.7)
+    v[:, 7] *= 6.0
+    v[:, n // 2] *= 9.0
+    q = rng.standard_normal((n_kv_heads * group, n, head_dim)) * 1.5
+    inv_freq = 1.0 / (10000.0 ** (np.arange(head_dim // 2) * 2.0 / head_dim))
+    k, q = ref.rope(k, np.arange(n), inv_freq), ref.rope(q, np.arange(n), inv_freq)
+    return tuple(ref.round_to(x, "f16") for x in (k, v, q))
+
+
+def input_tensors(k, v, q, pos):
+    return {"k": k.astype("<f4"), "v": v.astype("<f4"), "q": q.astype("<f4"), "pos": np.asarray(pos).astype("<i4")}
+
+
+# ---- one event ------------------------------------------------------------------------------------------------------
+class Event:
+    """One event's inputs, and the expectations collected for it."""
+
+    def __init__(self, ref, seed, n_kv_heads, group, n, w, head_dim, budget, pos=None):
+        self.ref, self.w, self.n, self.budget, self.n_kv_heads = ref, w, n, budget, n_kv_heads
+        self.k, self.v, q = random_tokens(ref, seed, n_kv_heads, group, n, head_dim)
+        self.q = q[:, -w:]
+        self.pos = np.arange(n) if pos is None else np.asarray(pos)
+        self.key = dict(seed=(0xABCDEF << 32) + 1234 + seed, seq=3, layer=5, event=7)
+        self.names, self.policies, self.expected = [], [], {}
+
+    def add(self, name, policy, scores=None, keep=None, order=None):
+        self.names.append(name)
+        self.policies.append(policy)
+        if scores is not None:
+            self.expected["score." + name] = np.asarray(scores).astype("<f8")
+        if keep is None:
+            keep = self.ref.select(scores, self.budget)
+        self.expected["keep." + name] = np.sort(keep, axis=-1).astype("<i4")
+        if order is not None:
+            self.expected["order." + name] = np.asarray(order).astype("<i4")
+
+    def add_vase(self, name, options, n_large, order_too=False, **kw):
+        ranked = self.ref.select_vase_ranked(self.k, self.v, self.q, self.budget, self.w, n_large, pos=self.pos,
+                                             **self.key, **kw)
+        self.add(name, "vase-attnv:n_large=%d%s" % (n_large, options), self.vase_scores(n_large, **kw), ranked)
+        if order_too:
+            self.add(name + "_slot", "vase-attnv:n_large=%d%s,axis=slot" % (n_large, options), None, ranked, ranked)
+
+    def vase_scores(self, n_large, kind="range", n_sink=4, sample=True, smooth=True):
+        ref, m = self.ref, self.n - self.w
+        magnitude = ref.score_value_magnitude(self.v, kind, n_sink)[:, :m]
+        mass = ref.score_snapkv_vase(self.k, self.q, self.w, smooth)[:, :m]
+        return self.with_reserve(mass, magnitude, n_large, sample)
+
+    def with_reserve(self, mass, magnitude, n_large, sample):
+        """+inf for the reserve and the window; race keys or mass elsewhere."""
+        rows = []
+        for head in range(self.n_kv_heads):
+            row = mass[head]
+            if sample:
+                u = self.ref.race_uniforms(head=head, pos=self.pos[:row.size], **self.key)
+                row = self.ref.race_keys(row, u)
+            row = row.copy()
+            row[self.ref.rank_slots(magnitude[head])[:n_large]] = np.inf
+            rows.append(row)
+        return self.ref.with_tail(np.stack(rows), self.w)
+
+    def values(self, kind="event"):
+        values = {"general.architecture": "kvase-golden", "kvase.golden.kind": kind}
+        numbers = dict(budget=self.budget, interval=64, window=self.w, seed=self.key["seed"],
+                       sequence=self.key["seq"], layer=self.key["layer"], event=self.key["event"])
+        for key, number in numbers.items():
+            values["kvase.golden." + key] = int(number)
+        values["kvase.golden.name"], values["kvase.golden.policy"] = self.names, self.policies
+        return values
+
+    def write(self, path):
+        u = self.ref.race_uniforms(head=0, pos=self.pos, **self.key)
+        noise = {
+            "noise.uniform": u.astype("<f8"),
+            "noise.gumbel": self.ref.race_keys(np.ones(u.size), u).astype("<f8"),
+            "noise.gauss": self.ref.gaussian_matrix(d=self.k.shape[2], r=20, **self.key).astype("<f8"),
+        }
+        write_gguf(path, self.values(), {**input_tensors(self.k, self.v, self.q, self.pos), **self.expected, **noise})
+
+
+def add_methods(event, n_large):
+    """Every method and every published variant."""
+    ref, w, n = event.ref, event.w, event.n
+    k, v, q, pos, heads, m = event.k, event.v, event.q, event.pos, event.n_kv_heads, event.n - event.w
+    tail = lambda scores: ref.with_tail(scores[:, :m], w)
+    key = event.key
+
+    event.add("full", "full", ref.score_full(k), np.broadcast_to(np.arange(n), (heads, n)))
+    event.add("window", "window", tail(ref.score_window(heads, pos)))
+    event.add("streaming", "streaming-llm", tail(ref.score_streaming_llm(heads, pos, 4)))
+    event.add("random", "random", ref.score_random(heads, pos, n_recent=w, **key))
+
+    smoothed = ref.score_snapkv_vase(k, q, w)
+    event.add("snapkv_vase", "snapkv:smooth=avg", smoothed)
+    event.add("snapkv_vase_slot", "snapkv:smooth=avg,axis=slot", smoothed, order=np.concatenate(
+        [ref.select_ranked(smoothed[:, :m], event.budget - w),
+         np.broadcast_to(np.arange(m, n), (heads, w))], axis=-1))
+    event.add("snapkv_vase_raw", "snapkv", ref.score_snapkv_vase(k, q, w, smooth=False))
+    event.add("snapkv_kvpress", "snapkv:domain=all,smooth=avg", ref.score_snapkv_kvpress(k, q))
+    # The reference sums over the window, kvase takes the mean.
+    event.add("snapkv_official_max", "snapkv:domain=all,smooth=max,kernel=7,smooth_on=group",
+              ref.score_snapkv_official(k, q, 7, "max") / w)
+    event.add("snapkv_head_max", "snapkv:smooth=max",
+              ref.with_tail(ref.window_attention(q, k, w, pool="max", kernel=5, pool_first=True), w))
+    event.add("snapkv_rkv", "snapkv:group=max-logit,smooth=max,kernel=7",
+              ref.with_tail(ref.window_attention(q, k, w, gqa="max_logits", pool="max", kernel=7), w))
+
+    for kind in ("range", "var", "l2", "absmax"):
+        event.add_vase("vase_attnv_" + kind, ",smooth=avg,magnitude=" + kind, n_large, kind == "range", kind=kind)
+    event.add_vase("vase_attnv_raw", "", n_large, smooth=False)
+    event.add_vase("vase_attnv_nosink", ",smooth=avg,sinks=0", n_large, n_sink=0)
+    event.add_vase("vase_attnv_topk", ",smooth=avg,fill=topk", n_large, sample=False)
+    event.add_vase("vase_attnv_no_reserve", ",smooth=avg", 0)
+    event.add_vase("vase_attnv_all_reserve", ",smooth=avg", event.budget - w)
+    event.add("attn_sample", "vase-attnv:reserve=none,smooth=avg", None,
+              ref.select_attn_sample(k, q, event.budget, w, pos=pos, **key))
+    u = np.stack([ref.uniform53(ref.noise_words(head=h, index=pos[:m], stream=STREAM_RESERVE, **key))
+                  for h in range(heads)])
+    event.add("attn_random", "vase-attnv:reserve=random,n_large=%d,fill=topk,smooth=avg,sinks=0" % n_large,
+              event.with_reserve(smoothed[:, :m], u, n_large, sample=False))
+    event.add("evict_large", "evict-large", ref.score_value_magnitude(v, "range", 0, w, True))
+
+    for name, policy, moment in (("vase_dkv", "vase-dkv", key["event"]), ("cur_fixed", "curdkv", 0)):
+        sketch = ref.gaussian_matrix(key["seed"], key["seq"], key["layer"], moment, k.shape[2], 20)
+        event.add(name, policy, ref.score_cur_gauss(k, v, sketch, w),
+                  ref.select_vase_dkv(k, v, event.budget, w, **key, fixed=moment == 0))
+    event.add("cur_norms", "cur-norms", ref.score_cur_norms(k, v, w))
+
+
+# ---- ten events in a row --------------------------------------------------------------------------------------------
+def run_events(ref, tokens, budget, interval, w, key, select_ranked, by_rank):
+    """Positions kept by every event, [n_events, n_kv_heads, budget], in layout order."""
+    k, v, q = tokens
+    n_kv_heads, n_tokens, _ = k.shape
+    pos = np.broadcast_to(np.arange(budget + interval), (n_kv_heads, budget + interval))
+    kept = []
+    for event in range((n_tokens - budget) // interval):
+        n_seen = budget + interval * (event + 1)
+        gather = lambda x: np.stack([x[head, pos[head]] for head in range(n_kv_heads)])
+        ranked = select_ranked(gather(k), gather(v), q[:, n_seen - w:n_seen], pos, dict(key, event=event))
+        order = np.take_along_axis(pos, ranked if by_rank else np.sort(ranked, axis=-1), axis=-1)
+        kept.append(order)
+        new = np.arange(n_seen, n_seen + interval)
+        pos = np.concatenate([order, np.broadcast_to(new, (n_kv_heads, interval))], axis=-1)
+    return np.stack(kept)
+
+
+def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim, n_large):
+    tokens = random_tokens(ref, seed, n_kv_heads, group, budget + 10 * interval, head_dim)
+    key = dict(seed=99 + seed, seq=1, layer=2)
+
+    def vase(smooth):
+        return lambda k, v, q, pos, key: ref.select_vase_ranked(k, v, q, budget, w, n_large, smooth=smooth, pos=pos, **key)
+
+    def dkv(k, v, q, pos, key):
+        return ref.select_vase_dkv(k, v, budget, w, **key)
+
+    def snapkv(smooth):
+        def select(k, v, q, pos, key):
+            m = k.shape[1] - w
+            best = ref.select_ranked(ref.score_snapkv_vase(k, q, w, smooth)[:, :m], budget - w)
+            return np.concatenate([best, np.broadcast_to(np.arange(m, m + w), (best.shape[0], w))], axis=-1)
+        return select
+
+    def random(k, v, q, pos, key):
+        return ref.select(ref.score_random(k.shape[0], pos, n_recent=w, **key), budget)
+
+    cases = [
+        ("vase_attnv", "vase-attnv:n_large=%d" % n_large, vase(False), False),
+        ("vase_attnv_position", "vase-attnv:n_large=%d,smooth=avg" % n_large, vase(True), False),
+        ("vase_attnv_slot", "vase-attnv:n_large=%d,smooth=avg,axis=slot" % n_large, vase(True), True),
+        ("vase_dkv", "vase-dkv", dkv, False),
+        ("snapkv", "snapkv", snapkv(False), False),
+        ("snapkv_slot", "snapkv:smooth=avg,axis=slot", snapkv(True), True),
+        ("random", "random", random, False),
+    ]
+    values = {"general.architecture": "kvase-golden", "kvase.golden.kind": "run"}
+    numbers = dict(budget=budget, interval=interval, window=w, seed=key["seed"], sequence=key["seq"],
+                   layer=key["layer"], event=0)
+    for name, number in numbers.items():
+        values["kvase.golden." + name] = int(number)
+    values["kvase.golden.name"] = [case[0] for case in cases]
+    values["kvase.golden.policy"] = [case[1] for case in cases]
+    tensors = input_tensors(*tokens, np.arange(tokens[0].shape[1]))
+    for name, _, select, by_rank in cases:
+        kept = run_events(ref, tokens, budget, interval, w, key, select, by_rank)
+        tensors["keep." + name] = np.sort(kept, axis=-1).astype("<i4")
+        if by_rank:
+            tensors["order." + name] = kept.astype("<i4")
+    write_gguf(path, values, tensors)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reference", required=True, metavar="DIR", help="folder of policies.py")
+    parser.add_argument("--out", required=True, metavar="DIR")
+    args = parser.parse_args()
+    spec = importlib.util.spec_from_file_location("policies", os.path.join(args.reference, "policies.py"))
+    ref = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ref)
+    os.makedirs(args.out, exist_ok=True)
+
+    # Positions with gaps, as after earlier events; sinks and the window have none.
+    gaps = np.concatenate([np.arange(4), 4 + np.cumsum(1 + np.arange(83 - 4) % 3 * (np.arange(83 - 4) < 60))])
+    cases = {
+        "event_group3.gguf": (Event(ref, 1, 2, 3, 97, 16, 16, 48), 12),
+        "event_group4_one_over.gguf": (Event(ref, 2, 1, 4, 61, 13, 16, 60), 12),
+        "event_group1_gaps.gguf": (Event(ref, 3, 3, 1, 83, 9, 8, 41, gaps), 12),
+        "event_group2_window8.gguf": (Event(ref, 4, 2, 2, 71, 8, 24, 39), 7),
+    }
+    for file, (event, n_large) in cases.items():
+        add_methods(event, n_large)
+        event.write(os.path.join(args.out, file))
+    write_run(ref, os.path.join(args.out, "run_group3.gguf"), 5, 2, 3, budget=40, interval=8, w=8, head_dim=16, n_large=10)
+    write_run(ref, os.path.join(args.out, "run_group1.gguf"), 6, 3, 1, budget=37, interval=11, w=7, head_dim=8, n_large=9)
+
+
+if __name__ == "__main__":
+    main()
