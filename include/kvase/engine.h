@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loop: append tokens, run the model, evict when full. One step, advance(), serves prefill, decode, batches and
-// teacher-forced evaluation.
+// The loop: append tokens, run the model, evict when full. One step, advance(), serves prefill, decode,
+// batches and teacher-forced evaluation.
 //
 // One thread at a time may use an Engine. Memory is allocated by the constructor and never grows.
 #pragma once
@@ -20,9 +20,10 @@ namespace kvase {
 using SequenceId = uint32_t;
 
 struct SequenceOptions {
-  uint64_t seed = 0;      // of the policy's random choices
-  uint32_t sample = 0;    // number of this sample among several of one prompt
-  uint32_t n_prompt = 0;  // tokens of the prompt; read by Prefill::whole only, which evicts none of them before the answer
+  uint64_t seed = 0;    // of the policy's random choices
+  uint32_t sample = 0;  // number of this sample among several of one prompt
+  uint32_t n_prompt =
+      0;  // tokens of the prompt; read by Prefill::whole only, which evicts none of them before the answer
 };
 
 enum class WantLogits : uint8_t { last, all };
@@ -43,14 +44,16 @@ struct CacheState {
 
 enum class Advance : uint8_t {
   done,
-  cancelled,     // should_stop said so between two steps; every sequence holds exactly the tokens of finished steps
-  context_full,  // `full`: no slot left, or Prefill::whole: prompt longer than n_ctx; nothing of this call was processed
+  cancelled,     // should_stop said so between two steps; every sequence holds exactly the tokens of finished
+                 // steps
+  context_full,  // `full`: no slot left, or Prefill::whole: prompt longer than n_ctx; nothing of this call
+                 // was processed
 };
 
 struct AdvanceHooks {
   // One row of n_vocab logits for token `token_index` of feeds[feed_index]; valid during the call.
   std::function<void(size_t feed_index, size_t token_index, std::span<const float> logits)> on_logits;
-  std::function<bool()> should_stop;                  // asked between steps
+  std::function<bool()> should_stop;                           // asked between steps
   std::function<void(size_t done, size_t total)> on_progress;  // tokens of this call
 };
 
@@ -70,9 +73,9 @@ class Engine {
   SequenceId open(const SequenceOptions& options);
   void close(SequenceId sequence);  // its rows are free at once
 
-  // Appends the tokens of every feed to its sequence. Steps split at event borders, which depend on the sequence alone.
-  // REQUIRES: every sequence open and in at most one feed. Throws Error: invalid_argument (a token out of range),
-  // device (a backend failed; the sequences of the failed step must be closed).
+  // Appends the tokens of every feed to its sequence. Steps split at event borders, which depend on the
+  // sequence alone. REQUIRES: every sequence open and in at most one feed. Throws Error: invalid_argument (a
+  // token out of range), device (a backend failed; the sequences of the failed step must be closed).
   Advance advance(std::span<const Feed> feeds, const AdvanceHooks& hooks);
 
   CacheState state(SequenceId sequence) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Every error that the library reports, and the one exception type that carries it.
 //
-// Thrown where something cannot be made: a model, an engine, a policy, a plan. Expected outcomes (cancelled, length
-// reached) are ordinary values. A message is one line: what, found, allowed.
+// Thrown where something cannot be made: a model, an engine, a policy, a plan. Expected outcomes (cancelled,
+// length reached) are ordinary values. A message is one line: what, found, allowed.
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The whole public interface. A program that thinks in 1,024 slots per head, whatever the length of its thoughts:
+// The whole public interface. A program that thinks in 1,024 slots per head, whatever the length of its
+// thoughts:
 //
 //   #include <kvase/kvase.h>
 //   #include <cstdio>
@@ -28,3 +29,4 @@
 #include "kvase/plan.h"
 #include "kvase/policy.h"
 #include "kvase/score.h"
+#include "kvase/text.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A model read from a GGUF file: its shape, its weights, its tokenizer.
 //
-// Loading checks the whole file before anything that could abort sees it. A Model is a shared handle, immutable and safe to
-// use from several threads.
+// Loading checks the whole file before anything that could abort sees it. A Model is a shared handle,
+// immutable and safe to use from several threads.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,14 @@ struct ModelInfo {
   uint32_t n_embd = 0;
   uint32_t n_ff = 0;
   uint32_t n_vocab = 0;
-  uint32_t n_ctx_train = 0;  // trained context, tokens
-  size_t weights_bytes = 0;  // tensors as stored in the file
+  uint32_t n_ctx_train = 0;           // trained context, tokens
+  size_t weights_bytes = 0;           // tensors as stored in the file
   std::vector<std::string> warnings;  // e.g. tensors that this architecture does not use
 };
 
 // Reads and checks everything except the weights' values.
-// Throws Error: bad_model_file, unsupported (an architecture or feature that is not there), invalid_argument (no such file).
+// Throws Error: bad_model_file, unsupported (an architecture or feature that is not there), invalid_argument
+// (no such file).
 ModelInfo read_model_info(const std::string& path);
 
 class Model {
@@ -46,8 +47,8 @@ class Model {
 
   const ModelInfo& info() const;
 
-  // Token ids of UTF-8 text; any bytes are accepted. add_special: the vocabulary's own start token, if it has one.
-  // parse_special: text such as "<|im_end|>" becomes its one token.
+  // Token ids of UTF-8 text; any bytes are accepted. add_special: the vocabulary's own start token, if it has
+  // one. parse_special: text such as "<|im_end|>" becomes its one token.
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
   // The bytes of one token; may be part of a UTF-8 character. Control tokens give nothing unless `special`.
   std::string piece(Token token, bool special = false) const;

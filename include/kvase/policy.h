@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What to keep when the cache is full: the contract of an eviction policy, and the table of policies.
 //
-// A policy is a const object made from a string, `base[:key=value,...]`. At an event it gets plain host arrays, one per
-// (KV head, slot), and answers which slots go. It knows neither the model nor the cache. In-tree policies use exactly what
-// an outsider uses: see docs/adding-a-policy.md.
+// A policy is a const object made from a string, `base[:key=value,...]`. At an event it gets plain host
+// arrays, one per (KV head, slot), and answers which slots go. It knows neither the model nor the cache.
+// In-tree policies use exactly what an outsider uses: see docs/adding-a-policy.md.
 //
 // Slots lie in no particular order. Nothing may read age or sink-ness from a slot number: `pos` is the truth.
 // Thread-compatible: const methods may run concurrently on different layers.
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,12 +25,14 @@
 
 namespace kvase {
 
-// ---- what a policy may know of each slot ---------------------------------------------------------------------------
+// ---- what a policy may know of each slot
+// ---------------------------------------------------------------------------
 
 // One column per (KV head, slot). f32 unless said otherwise.
 enum class Statistic : uint8_t {
-  mass,      // attention probability, mean over the last `window` queries; 0 in the window itself. See MassSpec
-  v_range,   // max_d v - min_d v                  } of the exact value row, before it is rounded to the cache's type
+  mass,  // attention probability, mean over the last `window` queries; 0 in the window itself. See MassSpec
+  v_range,   // max_d v - min_d v                  } of the exact value row, before it is rounded to the
+             // cache's type
   v_var,     // variance over channels, unbiased   }
   v_l2,      // |v|                                }
   v_absmax,  // max_d |v_d|                        }
@@ -40,21 +43,23 @@ enum class Statistic : uint8_t {
 inline constexpr size_t kStatisticCount = 8;
 const char* statistic_name(Statistic statistic) noexcept;
 
-// How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all slots.
+// How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all
+// slots.
 struct MassSpec {
-  enum class Domain : uint8_t { candidates, all };          // the slots that a query's softmax runs over
+  enum class Domain : uint8_t { candidates, all };           // the slots that a query's softmax runs over
   enum class Group : uint8_t { mean, per_head, max_logit };  // how the query heads of one KV head are joined
   Domain domain = Domain::candidates;
-  // mean: probabilities averaged, one row. per_head: one row per query head. max_logit: logits' maximum, then softmax.
+  // mean: probabilities averaged, one row. per_head: one row per query head. max_logit: logits' maximum, then
+  // softmax.
   Group group = Group::mean;
   bool operator==(const MassSpec&) const = default;
 };
 
-// The Gaussian projection of CurDKV and VaSE-DKV: G [head_dim, rank], entries N(0, 1)/sqrt(rank), shared by keys and
-// values and by all KV heads of a layer.
+// The Gaussian projection of CurDKV and VaSE-DKV: G [head_dim, rank], entries N(0, 1)/sqrt(rank), shared by
+// keys and values and by all KV heads of a layer.
 struct SketchSpec {
-  uint32_t rank = 20;   // columns, 1..256
-  bool redraw = true;   // a new G at every event (VaSE-DKV); false: one G per layer and sequence (CurDKV)
+  uint32_t rank = 20;  // columns, 1..256
+  bool redraw = true;  // a new G at every event (VaSE-DKV); false: one G per layer and sequence (CurDKV)
   bool operator==(const SketchSpec&) const = default;
 };
 
@@ -65,11 +70,12 @@ struct Needs {
   bool rank = false;  // HeadView::rank, kept from HeadVerdict::order
 };
 
-// One KV head's slots in use. All spans have `length` elements, or none if the policy did not ask for the column;
-// mass has length * n_mass_rows, slot fastest.
+// One KV head's slots in use. All spans have `length` elements, or none if the policy did not ask for the
+// column; mass has length * n_mass_rows, slot fastest.
 struct HeadView {
-  std::span<const int32_t> pos;   // absolute position in the text, distinct, any order
-  std::span<const int32_t> rank;  // place in the layout order of the published code: 0 = best kept, newest last
+  std::span<const int32_t> pos;  // absolute position in the text, distinct, any order
+  std::span<const int32_t>
+      rank;  // place in the layout order of the published code: 0 = best kept, newest last
   std::span<const float> columns[kStatisticCount];
 
   size_t length() const { return pos.size(); }
@@ -92,19 +98,22 @@ struct EventContext {
   uint32_t n_sink = 0;  // first tokens that the method protects, if it protects any: pos < n_sink
 };
 
-// ---- what a policy answers -----------------------------------------------------------------------------------------
+// ---- what a policy answers
+// -----------------------------------------------------------------------------------------
 
 struct HeadVerdict {
-  std::vector<uint32_t> drop;    // slots to free, ascending, distinct
-  std::vector<uint32_t> demote;  // slots to move to the approximate tier, ascending, distinct, none of them in drop
-  std::vector<uint32_t> order;   // kept slots in the published layout order; empty unless Needs::rank
+  std::vector<uint32_t> drop;  // slots to free, ascending, distinct
+  std::vector<uint32_t>
+      demote;  // slots to move to the approximate tier, ascending, distinct, none of them in drop
+  std::vector<uint32_t> order;  // kept slots in the published layout order; empty unless Needs::rank
 };
 
 struct Verdict {
   std::vector<HeadVerdict> heads;
 };
 
-// One score per (KV head, slot); larger is kept. +inf must stay, -inf and NaN go first. f64 because race keys need it.
+// One score per (KV head, slot); larger is kept. +inf must stay, -inf and NaN go first. f64 because race keys
+// need it.
 using Scores = std::vector<std::vector<double>>;
 
 // The numbers that are fixed before the first token.
@@ -133,35 +142,40 @@ class Policy {
   virtual Verdict decide(const LayerView& layer, const EventContext& event) const;
 };
 
-// ---- the table -----------------------------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------------------------
 
 // One option of a method. Values are checked against it before the method sees them.
 struct ParamInfo {
   enum class Kind : uint8_t { integer, choice };
   std::string name;
   Kind kind = Kind::integer;
-  std::string default_value;          // as text; shown in help. Empty: the method derives it, and help says how
-  int64_t min = 0, max = 0;           // for integers
-  std::vector<std::string> choices;   // for choices
+  std::string default_value;  // as text; shown in help. Empty: the method derives it, and help says how
+  int64_t min = 0, max = 0;   // for integers
+  std::vector<std::string> choices;  // for choices
   std::string help;
 };
 
 // Checked option values: everything that ParamInfo names, defaults filled in where the user gave none.
 class Params {
  public:
-  explicit Params(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+  explicit Params(std::map<std::string, std::string> values, std::set<std::string> given = {})
+      : values_(std::move(values)), given_(std::move(given)) {}
   bool has(const std::string& name) const { return values_.contains(name); }
+  // True if the user wrote the option, false if it is the default: for refusing an option that could have no effect.
+  bool given(const std::string& name) const { return given_.contains(name); }
   const std::string& text(const std::string& name) const { return values_.at(name); }
   int64_t integer(const std::string& name) const { return std::stoll(values_.at(name)); }
 
  private:
   std::map<std::string, std::string> values_;
+  std::set<std::string> given_;
 };
 
 struct PolicyInfo {
   std::string name;
-  std::string summary;  // one line
-  std::string paper;    // authors, year, arXiv number; empty for a control of ours
+  std::string summary;        // one line
+  std::string paper;          // authors, year, arXiv number; empty for a control of ours
   bool deterministic = true;  // false: depends on the seed
   uint32_t default_sinks = 0;
   std::vector<ParamInfo> params;
@@ -172,11 +186,12 @@ struct PolicyInfo {
 // All methods, in-tree first, then registered ones.
 std::vector<PolicyInfo> list_policies();
 
-// Adds a method. Throws Error(invalid_argument) if the name is empty, malformed or taken. Call before creating engines;
-// not safe against concurrent make_policy().
+// Adds a method. Throws Error(invalid_argument) if the name is empty, malformed or taken. Call before
+// creating engines; not safe against concurrent make_policy().
 void register_policy(PolicyInfo info);
 
-// A budget as the user gave it: slots per KV head, or bytes of K and V rows over all layers, heads and sequences.
+// A budget as the user gave it: slots per KV head, or bytes of K and V rows over all layers, heads and
+// sequences.
 struct Budget {
   enum class Unit : uint8_t { tokens, bytes };
   Unit unit = Unit::tokens;
@@ -196,8 +211,8 @@ struct ParsedPolicy {
   std::optional<uint32_t> interval, window, n_sink;
 };
 
-// Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range. The message names
-// what was found and what is allowed.
+// Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range.
+// The message names what was found and what is allowed.
 ParsedPolicy parse_policy(std::string_view text);
 
 }  // namespace kvase

@@ -33,9 +33,9 @@ struct ScoreOptions {
 
 struct ScoreResult {
   std::string policy;
-  Scores scores;                             // [n_kv_heads][n]
-  std::vector<std::vector<uint32_t>> keep;   // slots ascending, per KV head
-  std::vector<std::vector<uint32_t>> approx; // likewise
+  Scores scores;                              // [n_kv_heads][n]
+  std::vector<std::vector<uint32_t>> keep;    // slots ascending, per KV head
+  std::vector<std::vector<uint32_t>> approx;  // likewise
 };
 
 // Throws Error(invalid_argument). A budget >= n keeps everything.

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Resolves cache options and counts bytes by declaring the tensors.
+#include "engine/cache_plan.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "base/sizes.h"
+#include "policy/shape.h"
+
+namespace kvase {
+namespace {
+
+constexpr uint32_t kDefaultInterval = 64;
+
+ggml_type ggml_type_of(RowType type) {
+  switch (type) {
+    case RowType::f32:
+      return GGML_TYPE_F32;
+    case RowType::f16:
+      return GGML_TYPE_F16;
+    case RowType::bf16:
+      return GGML_TYPE_BF16;
+  }
+  return GGML_TYPE_F16;
+}
+
+// A number may stand in a flag or in the policy string, not differently in both.
+template <typename T, typename Text>
+std::optional<T> given_once(const std::optional<T>& flag, const std::optional<T>& in_string,
+                            const char* flag_name, const char* key, const Text& text) {
+  if (flag && in_string && !(*flag == *in_string)) {
+    invalid("{} {}: found {}={} in the policy string too, allowed: one of them", flag_name, text(*flag), key,
+            text(*in_string));
+  }
+  return flag ? flag : in_string;
+}
+
+std::string count_text(uint32_t count) { return std::to_string(count); }
+
+std::string budget_text(const Budget& budget) {
+  return budget.unit == Budget::Unit::tokens ? std::to_string(budget.amount)
+                                             : fmt::format("{}MiB", budget.amount >> 20);
+}
+
+// Bytes of one slot in all layers, heads and sequences.
+size_t bytes_per_slot(const CacheDims& dims) {
+  const size_t row_bytes =
+      ggml_row_size(dims.type_k, dims.head_dim) + ggml_row_size(dims.type_v, dims.head_dim);
+  return checked_product({row_bytes, dims.n_kv_heads, dims.n_layers, dims.n_sequences}, "KV cache");
+}
+
+// The largest budget whose capacity fits the bytes.
+uint32_t budget_slots(const Budget& budget, uint32_t interval, size_t slot_bytes) {
+  constexpr uint64_t kLargest = kMaxSlots - kMaxInterval;
+  if (budget.unit == Budget::Unit::tokens) {
+    if (budget.amount < 1 || budget.amount > kLargest)
+      invalid("--kv-budget {}, allowed: 1..{}", budget.amount, kLargest);
+    return static_cast<uint32_t>(budget.amount);
+  }
+  const uint64_t capacity = std::min<uint64_t>(budget.amount / slot_bytes, kLargest);
+  if (capacity <= interval) {
+    invalid(
+        "--kv-budget {}MiB: found room for {} slots per KV head, allowed: more than the interval of {} ({} "
+        "bytes per slot)",
+        budget.amount >> 20, capacity, interval, slot_bytes);
+  }
+  return static_cast<uint32_t>(capacity) - interval;
+}
+
+CacheShape resolve_shape(const ParsedPolicy& policy, const CacheOptions& options, size_t slot_bytes) {
+  CacheShape shape;
+  shape.interval = given_once(options.interval, policy.interval, "--kv-interval", "interval", count_text)
+                       .value_or(kDefaultInterval);
+  if (shape.interval < 1 || shape.interval > kMaxInterval)
+    invalid("--kv-interval {}, allowed: 1..{}", shape.interval, kMaxInterval);
+  shape.window =
+      given_once(options.window, policy.window, "--kv-window", "window", count_text).value_or(shape.interval);
+  shape.n_sink = given_once(options.n_sink, policy.n_sink, "--kv-sinks", "sinks", count_text)
+                     .value_or(policy.info.default_sinks);
+  const Budget budget =
+      given_once(options.budget, policy.budget, "--kv-budget", "budget", budget_text).value_or(Budget{});
+  shape.budget = budget_slots(budget, shape.interval, slot_bytes);
+  return shape;
+}
+
+uint32_t resolve_n_ctx(const ModelInfo& model, const CacheOptions& options) {
+  constexpr uint32_t kLargest = kMaxSlots - kMaxInterval;
+  const uint32_t n_ctx = options.n_ctx.value_or(std::max(model.n_ctx_train, 1U));
+  if (n_ctx < 1 || n_ctx > kLargest) invalid("-c {}, allowed: 1..{}", n_ctx, kLargest);
+  return n_ctx;
+}
+
+uint32_t capacity_of(const MemoryPlan& memory, uint32_t n_ctx) {
+  if (!memory.evicts) return n_ctx;
+  const uint32_t held =
+      memory.prefill == Prefill::whole ? std::max(n_ctx, memory.shape.budget) : memory.shape.budget;
+  return held + memory.shape.interval;
+}
+
+}  // namespace
+
+CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, uint32_t n_sequences) {
+  if (n_sequences < 1 || n_sequences > 256) invalid("-np {}, allowed: 1..256", n_sequences);
+  CachePlan plan;
+  plan.policy = parse_policy(options.policy);
+  plan.n_heads = model.n_heads;
+  plan.n_ctx = resolve_n_ctx(model, options);
+  plan.dims = {.n_layers = model.n_layers,
+               .n_kv_heads = model.n_kv_heads,
+               .head_dim = model.head_dim,
+               .n_sequences = n_sequences,
+               .capacity = {},
+               .type_k = ggml_type_of(options.type_k),
+               .type_v = ggml_type_of(options.type_v)};
+  MemoryPlan& memory = plan.memory;
+  memory.policy = plan.policy.info.name;
+  memory.evicts = plan.policy.policy->evicts();
+  memory.n_sequences = n_sequences;
+  if (memory.evicts) {
+    plan.needs = plan.policy.policy->needs();
+    memory.prefill = options.prefill;
+    memory.shape = resolve_shape(plan.policy, options, bytes_per_slot(plan.dims));
+    check_shape(plan.policy, memory.shape);
+  } else {
+    memory.shape.budget = plan.n_ctx;
+  }
+  memory.capacity = capacity_of(memory, plan.n_ctx);
+  plan.dims.capacity.assign(model.n_layers, memory.capacity);
+  const CacheMemory declared(plan);
+  memory.kv_bytes = declared.cache.kv_bytes();
+  memory.side_bytes = declared.cache.pos_bytes() + declared.columns.bytes();
+  memory.bytes_per_token = bytes_per_slot(plan.dims) / n_sequences;
+  return plan;
+}
+
+CacheMemory::CacheMemory(const CachePlan& plan)
+    : arena(plan.dims.n_layers * (Cache::kTensorsPerLayer + Columns::max_tensors_per_layer())),
+      cache(arena, plan.dims),
+      columns(arena, cache, plan.n_heads, plan.needs) {}
+
+uint32_t first_trigger(const MemoryPlan& plan, uint32_t n_prompt) {
+  const uint32_t steady = plan.shape.budget + plan.shape.interval;
+  if (!plan.evicts || plan.prefill == Prefill::bounded) return plan.capacity;
+  if (n_prompt <= plan.shape.budget) return steady;
+  const uint32_t beyond = n_prompt - plan.shape.budget;
+  return plan.shape.budget + (beyond / plan.shape.interval + 1) * plan.shape.interval;
+}
+
+MemoryPlan plan_memory(const ModelInfo& model, const CacheOptions& cache, uint32_t n_sequences) {
+  return make_cache_plan(model, cache, n_sequences).memory;
+}
+
+}  // namespace kvase

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// From options to the exact shape of the cache: every default filled in, every number checked, every byte
+// counted.
+#pragma once
+
+#include "kv/cache.h"
+#include "kvase/plan.h"
+#include "stats/columns.h"
+
+namespace kvase {
+
+struct CachePlan {
+  ParsedPolicy policy;
+  Needs needs;
+  CacheDims dims;
+  uint32_t n_heads = 0;
+  uint32_t n_ctx = 0;  // positions for `full`; longest prompt for Prefill::whole
+  MemoryPlan memory;
+};
+
+// Throws Error(invalid_argument).
+CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, uint32_t n_sequences);
+
+// The declared cache. The plan counts its bytes; the engine also allocates it.
+struct CacheMemory {
+  explicit CacheMemory(const CachePlan& plan);
+  Arena arena;
+  Cache cache;
+  Columns columns;
+};
+
+// Length at which a sequence's next event comes. A prompt that fits the budget, or bounded prefill: at
+// capacity. A whole prompt beyond the budget: the first length behind it that is a whole number of intervals
+// above the budget, as in VaSE's code.
+uint32_t first_trigger(const MemoryPlan& plan, uint32_t n_prompt);
+
+}  // namespace kvase

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Layers are independent, so an event runs them in parallel; nothing depends on which thread took which.
+#include "engine/event.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+
+namespace kvase {
+
+EventStatistics::EventStatistics(const CacheMemory& memory, uint32_t budget)
+    : memory_(&memory), budget_(budget), heads_(memory.cache.dims().n_kv_heads) {
+  const auto& capacity = memory.cache.dims().capacity;
+  const uint32_t max_rows = *std::ranges::max_element(capacity);
+  if (memory.columns.needs_sketch()) {
+    k_sketch_.assign(heads_.size(), std::vector<float>(max_rows));
+    v_sketch_.assign(heads_.size(), std::vector<float>(max_rows));
+  }
+  if (memory.columns.n_mass_rows() > 1) {
+    mass_.assign(heads_.size(), std::vector<float>(size_t{max_rows} * memory.columns.n_mass_rows()));
+  }
+}
+
+LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, const EventContext& event) {
+  const Columns& columns = memory_->columns;
+  if (columns.needs_sketch())
+    matrix_ = make_sketch_matrix(columns.needs().sketch, event, memory_->cache.dims().head_dim);
+  for (uint32_t kv_head = 0; kv_head < heads_.size(); ++kv_head) {
+    heads_[kv_head] = columns.view(layer, sequence, kv_head);
+    if (columns.n_mass_rows() > 1) add_dense_mass(layer, sequence, kv_head);
+    if (columns.needs_sketch()) add_sketches(layer, sequence, kv_head, event);
+  }
+  return {.heads = heads_, .budget = budget_, .n_mass_rows = std::max(columns.n_mass_rows(), 1U)};
+}
+
+void EventStatistics::add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head) {
+  HeadView& head = heads_[kv_head];
+  const uint32_t n_rows = memory_->columns.n_mass_rows();
+  for (uint32_t row = 0; row < n_rows; ++row) {
+    const auto mass = memory_->columns.mass(layer, sequence, kv_head, row);
+    std::copy_n(mass.begin(), head.length(),
+                mass_[kv_head].begin() + static_cast<ptrdiff_t>(row * head.length()));
+  }
+  head.columns[static_cast<size_t>(Statistic::mass)] =
+      std::span<const float>(mass_[kv_head]).first(n_rows * head.length());
+}
+
+void EventStatistics::add_sketches(uint32_t layer, uint32_t sequence, uint32_t kv_head,
+                                   const EventContext& event) {
+  HeadView& head = heads_[kv_head];
+  const Cache& cache = memory_->cache;
+  const std::span<float> k_sketch = std::span(k_sketch_[kv_head]).first(head.length());
+  const std::span<float> v_sketch = std::span(v_sketch_[kv_head]).first(head.length());
+  sketch_rows(matrix_, cache.dims().type_k, cache.key_rows(layer, sequence, kv_head), k_sketch);
+  sketch_rows(matrix_, cache.dims().type_v, cache.value_rows(layer, sequence, kv_head), v_sketch);
+  for (size_t slot = 0; slot < head.length(); ++slot) {
+    if (head.pos[slot] < event.n_seen - event.window) continue;
+    k_sketch[slot] = 0;
+    v_sketch[slot] = 0;
+  }
+  head.columns[static_cast<size_t>(Statistic::k_sketch)] = k_sketch;
+  head.columns[static_cast<size_t>(Statistic::v_sketch)] = v_sketch;
+}
+
+void check_verdict(const Verdict& verdict, const LayerView& layer, const Needs& needs) {
+  if (verdict.heads.size() != layer.heads.size()) {
+    invalid("policy: found verdicts for {} KV heads, allowed: {}", verdict.heads.size(), layer.heads.size());
+  }
+  for (size_t kv_head = 0; kv_head < layer.heads.size(); ++kv_head) {
+    const HeadVerdict& head = verdict.heads[kv_head];
+    const size_t length = layer.heads[kv_head].length();
+    const size_t n_drop = length - std::min<size_t>(layer.budget, length);
+    const bool ascending = std::ranges::adjacent_find(head.drop, std::greater_equal{}) == head.drop.end();
+    if (head.drop.size() != n_drop || !ascending || (n_drop > 0 && head.drop.back() >= length)) {
+      invalid("policy: found {} dropped slots for KV head {}, allowed: {} ascending ones below {}",
+              head.drop.size(), kv_head, n_drop, length);
+    }
+    if (!head.demote.empty())
+      fail(ErrorCode::unsupported, "policy: found {} demoted slots, allowed: none yet", head.demote.size());
+    if (needs.rank && head.order.size() != length - n_drop) {
+      invalid("policy: found {} ordered slots for KV head {}, allowed: {}", head.order.size(), kv_head,
+              length - n_drop);
+    }
+  }
+}
+
+EventRunner::EventRunner(Compute& compute, CacheMemory& memory, const CachePlan& plan)
+    : compute_(&compute),
+      memory_(&memory),
+      plan_(&plan),
+      per_thread_(compute.n_threads(), EventStatistics(memory, plan.memory.shape.budget)) {}
+
+void EventRunner::run(uint32_t sequence, const EventContext& event) {
+  compute_->parallel_for(memory_->cache.dims().n_layers, [&](uint32_t layer, uint32_t thread) {
+    EventContext layer_event = event;
+    layer_event.layer = layer;
+    run_layer(layer, sequence, layer_event, per_thread_[thread]);
+  });
+}
+
+void EventRunner::run_layer(uint32_t layer, uint32_t sequence, const EventContext& event,
+                            EventStatistics& statistics) {
+  Columns& columns = memory_->columns;
+  const LayerView view = statistics.collect(layer, sequence, event);
+  Verdict verdict = plan_->policy.policy->decide(view, event);
+  check_verdict(verdict, view, plan_->needs);
+  std::vector<std::vector<uint32_t>> drops;
+  for (uint32_t kv_head = 0; kv_head < verdict.heads.size(); ++kv_head) {
+    columns.set_order(layer, sequence, kv_head, verdict.heads[kv_head].order);
+    drops.push_back(std::move(verdict.heads[kv_head].drop));
+  }
+  columns.apply(layer, sequence, memory_->cache.compact(layer, sequence, drops));
+  columns.clear_mass(layer, sequence);
+}
+
+}  // namespace kvase

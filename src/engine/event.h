@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// An event: show a policy the statistics of a layer's slots, take its verdict, hand the verdict to the cache.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/cache_plan.h"
+#include "stats/sketch.h"
+#include "tensor/compute.h"
+
+namespace kvase {
+
+// A layer as a policy sees it, with the statistics that exist for the length of an event only. One per
+// thread.
+class EventStatistics {
+ public:
+  EventStatistics(const CacheMemory& memory, uint32_t budget);
+
+  // Valid until the next call and until the cache changes.
+  LayerView collect(uint32_t layer, uint32_t sequence, const EventContext& event);
+
+ private:
+  void add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head);
+  void add_sketches(uint32_t layer, uint32_t sequence, uint32_t kv_head, const EventContext& event);
+
+  const CacheMemory* memory_;
+  uint32_t budget_;
+  std::vector<HeadView> heads_;
+  SketchMatrix matrix_;
+  std::vector<std::vector<float>> k_sketch_, v_sketch_, mass_;  // per KV head
+};
+
+// Throws Error(invalid_argument) unless every head drops exactly length - budget slots, ascending, distinct
+// and in use, and orders the kept ones if it was asked to.
+void check_verdict(const Verdict& verdict, const LayerView& layer, const Needs& needs);
+
+class EventRunner {
+ public:
+  // Allocates scratch for every thread of `compute` once.
+  EventRunner(Compute& compute, CacheMemory& memory, const CachePlan& plan);
+
+  // Cuts every layer of a sequence to the budget. `event.layer` is filled in here.
+  void run(uint32_t sequence, const EventContext& event);
+
+ private:
+  void run_layer(uint32_t layer, uint32_t sequence, const EventContext& event, EventStatistics& statistics);
+
+  Compute* compute_;
+  CacheMemory* memory_;
+  const CachePlan* plan_;
+  std::vector<EventStatistics> per_thread_;
+};
+
+}  // namespace kvase
