@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the golden cases of the eviction policies, tests/golden/*.gguf, from an independent reference in numpy.
+"""Writes the golden cases of the eviction policies, tests/golden/*.gguf, from an independent numpy reference.
 
     make_golden.py --reference DIR --out tests/golden
 
@@ -8,17 +8,18 @@ DIR holds the reference, policies.py. Every file has the inputs in the layout th
 
     k, v  f32 [head_dim, n, n_kv_heads]     q  f32 [head_dim, w, n_heads]     pos  i32 [n]
 
-and under kvase.golden.* : kind ("event" or "run"), budget, interval, window, seed, sequence, layer, event, and the parallel
-arrays `name` and `policy` (a policy string). What is expected of `name`:
+and under kvase.golden.* : kind ("event" or "run"), budget, interval, window, seed, sequence, layer, event, and
+the parallel arrays `name` and `policy` (a policy string). What is expected of `name`:
 
     kind "event":  score.NAME  f64 [n, n_kv_heads]       if the reference has scores
                    keep.NAME   i32 [n_kept, n_kv_heads]  slots, ascending
-                   order.NAME  i32 [budget, n_kv_heads]  slots in the published layout order, if the policy reports one
-    kind "run":    tokens come one by one, q has one query per token; an event at every budget + interval slots
+                   order.NAME  i32 [budget, n_kv_heads]  slots in the published layout order, if reported
+    kind "run":    tokens come one by one, q has one query per token; events at budget + interval slots
                    keep.NAME   i32 [budget, n_kv_heads, n_events]  positions, ascending
                    order.NAME  i32 [budget, n_kv_heads, n_events]  positions in layout order
 
-Noise samples: noise.uniform and noise.gumbel f64 [n] (stream race, head 0, index pos), noise.gauss f64 [20, head_dim].
+Noise samples: noise.uniform and noise.gumbel f64 [n] (stream race, head 0, index pos), noise.gauss f64
+[20, head_dim].
 Inputs are rounded to f16 first, so that a cache of that type holds the same numbers.
 """
 import argparse
@@ -33,7 +34,7 @@ F32, I32, F64 = 0, 26, 28  # ggml types
 ALIGNMENT = 32
 
 
-# ---- a small GGUF writer --------------------------------------------------------------------------------------------
+# ---- a small GGUF writer ----
 def packed_string(text):
     raw = text.encode()
     return struct.pack("<Q", len(raw)) + raw
@@ -63,7 +64,7 @@ def write_gguf(path, values, tensors):
         file.write(head + b"\0" * (-len(head) % ALIGNMENT) + data)
 
 
-# ---- inputs ---------------------------------------------------------------------------------------------------------
+# ---- inputs ----
 def random_tokens(ref, seed, n_kv_heads, group, n, head_dim):
     """K, V [n_kv_heads, n, D], Q [n_heads, n, D] for every token, rotated, with a few large values."""
     rng = np.random.default_rng(seed)
@@ -78,10 +79,11 @@ def random_tokens(ref, seed, n_kv_heads, group, n, head_dim):
 
 
 def input_tensors(k, v, q, pos):
-    return {"k": k.astype("<f4"), "v": v.astype("<f4"), "q": q.astype("<f4"), "pos": np.asarray(pos).astype("<i4")}
+    tensors = {name: x.astype("<f4") for name, x in (("k", k), ("v", v), ("q", q))}
+    return {**tensors, "pos": np.asarray(pos).astype("<i4")}
 
 
-# ---- one event ------------------------------------------------------------------------------------------------------
+# ---- one event ----
 class Event:
     """One event's inputs, and the expectations collected for it."""
 
@@ -105,11 +107,12 @@ class Event:
             self.expected["order." + name] = np.asarray(order).astype("<i4")
 
     def add_vase(self, name, options, n_large, order_too=False, **kw):
-        ranked = self.ref.select_vase_ranked(self.k, self.v, self.q, self.budget, self.w, n_large, pos=self.pos,
-                                             **self.key, **kw)
+        ranked = self.ref.select_vase_ranked(
+            self.k, self.v, self.q, self.budget, self.w, n_large, pos=self.pos, **self.key, **kw)
         self.add(name, "vase-attnv:n_large=%d%s" % (n_large, options), self.vase_scores(n_large, **kw), ranked)
         if order_too:
-            self.add(name + "_slot", "vase-attnv:n_large=%d%s,axis=slot" % (n_large, options), None, ranked, ranked)
+            slot_policy = "vase-attnv:n_large=%d%s,axis=slot" % (n_large, options)
+            self.add(name + "_slot", slot_policy, None, ranked, ranked)
 
     def vase_scores(self, n_large, kind="range", n_sink=4, sample=True, smooth=True):
         ref, m = self.ref, self.n - self.w
@@ -146,7 +149,8 @@ class Event:
             "noise.gumbel": self.ref.race_keys(np.ones(u.size), u).astype("<f8"),
             "noise.gauss": self.ref.gaussian_matrix(d=self.k.shape[2], r=20, **self.key).astype("<f8"),
         }
-        write_gguf(path, self.values(), {**input_tensors(self.k, self.v, self.q, self.pos), **self.expected, **noise})
+        inputs = input_tensors(self.k, self.v, self.q, self.pos)
+        write_gguf(path, self.values(), {**inputs, **self.expected, **noise})
 
 
 def add_methods(event, n_large):
@@ -198,7 +202,7 @@ def add_methods(event, n_large):
     event.add("cur_norms", "cur-norms", ref.score_cur_norms(k, v, w))
 
 
-# ---- ten events in a row --------------------------------------------------------------------------------------------
+# ---- ten events in a row ----
 def run_events(ref, tokens, budget, interval, w, key, select_ranked, by_rank):
     """Positions kept by every event, [n_events, n_kv_heads, budget], in layout order."""
     k, v, q = tokens
@@ -221,7 +225,8 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
     key = dict(seed=99 + seed, seq=1, layer=2)
 
     def vase(smooth):
-        return lambda k, v, q, pos, key: ref.select_vase_ranked(k, v, q, budget, w, n_large, smooth=smooth, pos=pos, **key)
+        return lambda k, v, q, pos, key: ref.select_vase_ranked(
+            k, v, q, budget, w, n_large, smooth=smooth, pos=pos, **key)
 
     def dkv(k, v, q, pos, key):
         return ref.select_vase_dkv(k, v, budget, w, **key)
@@ -282,8 +287,10 @@ def main():
     for file, (event, n_large) in cases.items():
         add_methods(event, n_large)
         event.write(os.path.join(args.out, file))
-    write_run(ref, os.path.join(args.out, "run_group3.gguf"), 5, 2, 3, budget=40, interval=8, w=8, head_dim=16, n_large=10)
-    write_run(ref, os.path.join(args.out, "run_group1.gguf"), 6, 3, 1, budget=37, interval=11, w=7, head_dim=8, n_large=9)
+    write_run(ref, os.path.join(args.out, "run_group3.gguf"), seed=5, n_kv_heads=2, group=3, budget=40, interval=8,
+              w=8, head_dim=16, n_large=10)
+    write_run(ref, os.path.join(args.out, "run_group1.gguf"), seed=6, n_kv_heads=3, group=1, budget=37, interval=11,
+              w=7, head_dim=8, n_large=9)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kvase/model.h"
 #include "kvase/options.h"
@@ -52,9 +53,9 @@ enum class Advance : uint8_t {
 
 struct AdvanceHooks {
   // One row of n_vocab logits for token `token_index` of feeds[feed_index]; valid during the call.
-  std::function<void(size_t feed_index, size_t token_index, std::span<const float> logits)> on_logits;
-  std::function<bool()> should_stop;                           // asked between steps
-  std::function<void(size_t done, size_t total)> on_progress;  // tokens of this call
+  std::function<void(size_t feed_index, size_t token_index, std::span<const float> logits)> on_logits = {};
+  std::function<bool()> should_stop = {};                           // asked between steps
+  std::function<void(size_t done, size_t total)> on_progress = {};  // tokens of this call
 };
 
 class Engine {
@@ -79,6 +80,9 @@ class Engine {
   Advance advance(std::span<const Feed> feeds, const AdvanceHooks& hooks);
 
   CacheState state(SequenceId sequence) const;
+
+  // The positions that one KV head of one layer still holds, ascending.
+  std::vector<int32_t> kept_positions(SequenceId sequence, uint32_t layer, uint32_t kv_head) const;
 
   struct Impl;
 

@@ -34,9 +34,9 @@ struct GenerateResult {
 };
 
 struct GenerateHooks {
-  std::function<void(std::string_view)> on_text;  // whole UTF-8 characters only
-  std::function<bool()> should_stop;              // asked between tokens and between prompt steps
-  std::function<void(size_t done, size_t total)> on_prefill;
+  std::function<void(std::string_view)> on_text = {};  // whole UTF-8 characters only
+  std::function<bool()> should_stop = {};              // asked between tokens and between prompt steps
+  std::function<void(size_t done, size_t total)> on_prefill = {};
 };
 
 // Opens a sequence, answers, closes it. Throws Error as Engine::advance(), and invalid_argument for an empty

@@ -73,7 +73,7 @@ uint64_t random_seed() { return std::random_device()(); }
 std::string length_promise(const MemoryPlan& plan) {
   if (!plan.evicts) return fmt::format("for up to {} tokens", plan.shape.budget);
   if (plan.prefill == Prefill::whole)
-    return fmt::format("for any answer to a prompt of up to {} tokens", plan.capacity);
+    return fmt::format("for any answer to a prompt of up to {} tokens", plan.capacity - plan.shape.interval);
   return "for any length";
 }
 

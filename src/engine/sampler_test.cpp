@@ -175,6 +175,7 @@ TEST(Sampler, ExtremeLogitsAndTemperaturesStayInOrder) {
   EXPECT_THAT(draws(plain(1e-38f), {10, 20, -5}, 50), testing::Each(1));
   EXPECT_THAT(draws(plain(1e-38f), {-10, -20, -30}, 50), testing::Each(0));
   EXPECT_THAT(draws(plain(1e38f), {-10, -20, -30}, 200), testing::IsSupersetOf({0, 1, 2}));
+  EXPECT_THAT(draws(plain(1e38f), {-10, -kInf, -30}, 200), testing::Not(testing::Contains(1)));
   SamplingOptions wide;  // more than 128 of top_k takes libllama's bucket sort
   wide.top_k = 200;
   std::vector<float> logits(4000, 0.0f);

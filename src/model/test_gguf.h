@@ -35,7 +35,11 @@ class TempDir {
             (std::string(test->test_suite_name()) + "_" + test->name());
     std::filesystem::create_directories(path_);
   }
-  ~TempDir() { std::filesystem::remove_all(path_); }
+  ~TempDir() {
+    std::filesystem::remove_all(path_);
+    std::error_code not_empty;  // another test of this process has its folder there
+    std::filesystem::remove(path_.parent_path(), not_empty);
+  }
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
   std::string file(const std::string& name) const { return (path_ / name).string(); }

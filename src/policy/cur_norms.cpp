@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// cur-norms: keep by the product of key and value lengths, without a sketch. What curdkv is without its
-// noise.
+// cur-norms: keep by the product of key and value lengths. What curdkv is without its sketch.
 //
 // Paper: Sengupta et al. 2025, arXiv:2509.15038, without projection; VaSE's "no Gaussian" ablation.
 // Differs from the paper: lengths are not made relative to a block of neighbours; sinks and window stay.

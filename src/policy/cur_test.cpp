@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -54,6 +55,18 @@ TEST(Cur, ScoresSumToOneOverCandidates) {
   EXPECT_DOUBLE_EQ(scores[0][0], 1.0 / 41);
   EXPECT_DOUBLE_EQ(scores[0][1], 4.0 / 41);
   EXPECT_DOUBLE_EQ(scores[0][2], 36.0 / 41);
+}
+
+TEST(Cur, ANanCountsForNothing) {
+  oracle::Layer layer = synthetic::small_layer(std::vector<float>(4), {}, 3);
+  layer.heads[0][Statistic::k_l2] = {1, std::numeric_limits<float>::quiet_NaN(), 3, 9};
+  layer.heads[0][Statistic::v_l2] = {1, 1, 1, 9};
+  const auto policy = parse_policy("cur-norms").policy;
+  const EventContext event = synthetic::small_event(4, 1);
+  const Scores scores = policy->score(layer.view(), event);
+  EXPECT_DOUBLE_EQ(scores[0][0], 0.1);
+  EXPECT_DOUBLE_EQ(scores[0][2], 0.9);
+  EXPECT_THAT(policy->decide(layer.view(), event).heads[0].drop, testing::ElementsAre(1));
 }
 
 float to_bf16(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000U); }

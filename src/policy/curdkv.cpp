@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// curdkv: keep tokens by approximate CUR leverage, a product of sketched key and value lengths, with one
-// fixed sketch.
+// curdkv: approximate CUR leverage, a product of sketched key and value lengths, with one fixed sketch.
 //
-// Paper: Sengupta et al. 2025, arXiv:2509.15038, as VaSE's comparison runs it: s = |k G|^2 |v G|^2, G drawn
-// once per layer. Differs from the paper: the product of row lengths stands for leverage there too; no length
-// is made relative to a block of neighbours; sinks and window stay; one G for all KV heads of a layer, fixed
-// for a sequence's whole life. Needs: k_sketch, v_sketch. Cost: O(length) here; the sketch itself is the
-// statistic's. Deterministic given the seed.
+// Paper: Sengupta et al. 2025, arXiv:2509.15038, as VaSE's comparison runs it: s = |k G|^2 |v G|^2.
+// Differs from the paper: no length is made relative to a block of neighbours; sinks and window stay; one G
+// for all KV heads of a layer, fixed for a sequence's whole life.
+// Needs: k_sketch, v_sketch. Cost: O(length) here, the sketch is the statistic's. Deterministic given the
+// seed.
 #include "policy/methods.h"
 #include "policy/sketch_score.h"
 

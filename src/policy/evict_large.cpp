@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // evict-large: keep the values of smallest range. VaSE's reserve upside down.
 //
-// Paper: VaSE 2026, arXiv:2606.03928, ablation: losing the large values should hurt more than losing random
-// ones. Differs from the paper: nothing; no sinks there either. Needs: v_range. Cost: O(length) per KV head
-// and event. Deterministic.
+// Paper: VaSE 2026, arXiv:2606.03928, ablation: losing large values should hurt more than losing random ones.
+// Differs from the paper: nothing; no sinks there either.
+// Needs: v_range. Cost: O(length) per KV head and event. Deterministic.
 #include "policy/methods.h"
 #include "policy/select.h"
 

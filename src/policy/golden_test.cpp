@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every method against the independent reference: noise, scores, kept sets, layout order, and ten events in a
-// row.
+// Every method against the independent reference: noise, scores, kept sets, layout, ten events in a row.
 #include "golden/golden_file.h"
 
 #include <gtest/gtest.h>

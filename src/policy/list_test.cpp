@@ -19,8 +19,7 @@ std::set<std::string> table_names() {
   return names;
 }
 
-// Every file of src/policy that is not shared code holds the method of its name: vase_attnv.cpp is
-// vase-attnv.
+// Every file here that is not shared code holds the method of its name: vase_attnv.cpp is vase-attnv.
 TEST(PolicyTable, HasARowForEveryFileOfAMethod) {
   const std::set<std::string> shared = {"policy", "list",   "parse",  "params",
                                         "shape",  "select", "smooth", "sketch_score"};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random choices: Philox against its published answers, uniforms, and the law of sampling without
-// replacement.
+// Random choices: Philox against its published answers, uniforms, the law of sampling without replacement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

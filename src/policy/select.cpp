@@ -13,29 +13,32 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A strict total order over slots of one head, since positions are distinct.
-class Better {
- public:
-  Better(std::span<const double> scores, std::span<const int32_t> pos) : scores_(scores), pos_(pos) {}
-  bool operator()(uint32_t a, uint32_t b) const {
-    const double score_a = rankable(scores_[a]);
-    const double score_b = rankable(scores_[b]);
-    return score_a != score_b ? score_a > score_b : pos_[a] < pos_[b];
-  }
-
- private:
-  static double rankable(double score) { return std::isnan(score) ? -kInfinity : score; }
-  std::span<const double> scores_;
-  std::span<const int32_t> pos_;
+// What the order needs of one slot, side by side, since sorting is most of an event's time.
+struct Entry {
+  double score;
+  int32_t pos;
+  uint32_t slot;
 };
 
-// Leaves the `count` best of `slots`, unordered. Linear time: at an event all but `interval` slots stay.
-void leave_best(std::vector<uint32_t>& slots, std::span<const double> scores, std::span<const int32_t> pos,
-                size_t count) {
-  if (count >= slots.size()) return;
-  std::nth_element(slots.begin(), slots.begin() + static_cast<ptrdiff_t>(count), slots.end(),
-                   Better(scores, pos));
-  slots.resize(count);
+// A strict total order, since positions are distinct.
+bool better(const Entry& a, const Entry& b) { return a.score != b.score ? a.score > b.score : a.pos < b.pos; }
+
+std::vector<Entry> entries_of(const std::vector<uint32_t>& slots, std::span<const double> scores,
+                              std::span<const int32_t> pos) {
+  std::vector<Entry> entries;
+  entries.reserve(slots.size());
+  for (const uint32_t slot : slots) {
+    const double score = std::isnan(scores[slot]) ? -kInfinity : scores[slot];
+    entries.push_back({score, pos[slot], slot});
+  }
+  return entries;
+}
+
+// Leaves the `count` best, unordered. Linear time: at an event all but `interval` slots stay.
+void leave_best(std::vector<Entry>& entries, size_t count) {
+  if (count >= entries.size()) return;
+  std::nth_element(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(count), entries.end(), better);
+  entries.resize(count);
 }
 
 }  // namespace
@@ -66,11 +69,15 @@ void protect(std::span<double> scores, const HeadView& head, const EventContext&
   protect_sinks(scores, head, event);
 }
 
-std::vector<uint32_t> best_first(std::vector<uint32_t> slots, std::span<const double> scores,
+std::vector<uint32_t> best_first(const std::vector<uint32_t>& slots, std::span<const double> scores,
                                  std::span<const int32_t> pos, size_t count) {
-  leave_best(slots, scores, pos, count);
-  std::ranges::sort(slots, Better(scores, pos));
-  return slots;
+  std::vector<Entry> entries = entries_of(slots, scores, pos);
+  leave_best(entries, count);
+  std::ranges::sort(entries, better);
+  std::vector<uint32_t> best;
+  best.reserve(entries.size());
+  for (const Entry& entry : entries) best.push_back(entry.slot);
+  return best;
 }
 
 HeadVerdict keep_best(std::span<const double> scores, const HeadView& head, const EventContext& event,
@@ -78,13 +85,13 @@ HeadVerdict keep_best(std::span<const double> scores, const HeadView& head, cons
   HeadVerdict verdict;
   if (head.length() <= budget) return verdict;
 
-  std::vector<uint32_t> kept = candidate_slots(head, event);
+  std::vector<Entry> kept = entries_of(candidate_slots(head, event), scores, head.pos);
   const size_t n_window = head.length() - kept.size();
   KVASE_CHECK(n_window <= budget, "window of {} slots, budget {}", n_window, budget);
-  leave_best(kept, scores, head.pos, budget - n_window);
+  leave_best(kept, budget - n_window);
 
   std::vector<bool> stays(head.length(), false);
-  for (const uint32_t slot : kept) stays[slot] = true;
+  for (const Entry& entry : kept) stays[entry.slot] = true;
   verdict.drop.reserve(head.length() - budget);
   for (uint32_t slot = 0; slot < head.length(); ++slot) {
     if (!stays[slot] && !in_window(head.pos[slot], event)) verdict.drop.push_back(slot);
@@ -104,7 +111,7 @@ std::vector<uint32_t> layout_order(std::span<const double> scores, const HeadVie
     if (placed[slot]) continue;
     (in_window(head.pos[slot], event) ? by_pos : by_score).push_back(slot);
   }
-  std::ranges::sort(by_score, Better(scores, head.pos));
+  by_score = best_first(by_score, scores, head.pos, by_score.size());
   std::ranges::sort(by_pos, {}, [&](uint32_t slot) { return head.pos[slot]; });
 
   std::vector<uint32_t> order(reserved.begin(), reserved.end());

@@ -29,12 +29,12 @@ void protect_sinks(std::span<double> scores, const HeadView& head, const EventCo
 void protect(std::span<double> scores, const HeadView& head, const EventContext& event);
 
 // The `count` best of `slots` (all if there are fewer), best first.
-std::vector<uint32_t> best_first(std::vector<uint32_t> slots, std::span<const double> scores,
+std::vector<uint32_t> best_first(const std::vector<uint32_t>& slots, std::span<const double> scores,
                                  std::span<const int32_t> pos, size_t count);
 
 // Drops all but the window and the best of the rest, so that `budget` slots stay; nothing if no more are in
-// use. The window stays whatever its scores are. REQUIRES: the window fits the budget (check_shape() sees to
-// it).
+// use. The window stays whatever its scores are.
+// REQUIRES: the window fits the budget; check_shape() sees to it.
 HeadVerdict keep_best(std::span<const double> scores, const HeadView& head, const EventContext& event,
                       uint32_t budget);
 
@@ -46,11 +46,10 @@ std::vector<uint32_t> layout_order(std::span<const double> scores, const HeadVie
 
 NoiseKey noise_key(const EventContext& event, uint32_t kv_head);
 
-// ln weight + Gumbel noise of the uniform `u`: the `count` largest keys are a draw of `count` slots without
-// replacement with probabilities proportional to weight (Gumbel-top-k, the same law as the exponential race
-// weight / Exp(1)). A weight of 0 gives kZeroWeightKey + pos: loses to every positive weight, and fills a
-// shortfall most recent first. Finite, so that it stays apart from a NaN weight, which gives -inf. Any real
-// key lies above -800.
+// ln weight + Gumbel noise of the uniform `u`: the k largest keys are a draw of k slots without replacement,
+// each time in proportion to weight (Gumbel-top-k, the same law as the exponential race weight / Exp(1)).
+// Keys of positive weights lie above -800. A weight of 0 gives kZeroWeightKey + pos, which loses to all of
+// them and fills a shortfall most recent first; a NaN weight gives -inf, which loses to that.
 inline constexpr double kZeroWeightKey = -1e12;
 double race_key(double weight, double u, int32_t pos);
 

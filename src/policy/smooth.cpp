@@ -14,16 +14,17 @@ namespace {
 
 constexpr int64_t kMaxKernel = 63;
 
-// Candidates in the order in which they are neighbours.
-std::vector<uint32_t> neighbour_order(const HeadView& head, const EventContext& event, Smoothing::Axis axis) {
+// Candidates in the order in which they are neighbours; any order if nothing is smoothed.
+std::vector<uint32_t> neighbour_order(const HeadView& head, const EventContext& event,
+                                      const Smoothing& smoothing) {
   std::vector<uint32_t> slots = candidate_slots(head, event);
-  const std::span<const int32_t> place = axis == Smoothing::Axis::slot ? head.rank : head.pos;
+  if (smoothing.kind == Smoothing::Kind::none) return slots;
+  const std::span<const int32_t> place = smoothing.axis == Smoothing::Axis::slot ? head.rank : head.pos;
   std::ranges::sort(slots, {}, [&](uint32_t slot) { return place[slot]; });
   return slots;
 }
 
-// Summed afresh for every element: a running sum would carry one NaN, or one large value's rounding, along
-// the whole row.
+// Summed afresh for every element: a running sum would carry a NaN, or a large value's rounding, to the end.
 double mean_around(std::span<const double> values, size_t centre, uint32_t kernel) {
   const size_t half = kernel / 2;
   const size_t first = centre < half ? 0 : centre - half;
@@ -77,12 +78,13 @@ std::vector<double> smoothed_mass(const HeadView& head, uint32_t n_rows, const E
                                   const Smoothing& smoothing) {
   const size_t length = head.length();
   const std::span<const float> mass = head[Statistic::mass];
-  const std::vector<uint32_t> order = neighbour_order(head, event, smoothing.axis);
+  const std::vector<uint32_t> order = neighbour_order(head, event, smoothing);
   std::vector<double> result(length, 0.0);
   std::vector<double> row(order.size());
   for (uint32_t row_index = 0; row_index < n_rows; ++row_index) {
-    for (size_t place = 0; place < order.size(); ++place)
+    for (size_t place = 0; place < order.size(); ++place) {
       row[place] = mass[row_index * length + order[place]];
+    }
     for (size_t place = 0; place < order.size(); ++place) {
       double value = row[place];
       if (smoothing.kind == Smoothing::Kind::avg) value = mean_around(row, place, smoothing.kernel);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Smoothing of attention mass over neighbouring candidates, and its options `smooth`, `kernel`, `axis`.
 //
-// Neighbours are candidates only: the window never lends mass to the text before it, nor the other way round.
-// At the ends `avg` pads with zeros and still divides by the kernel, `max` pads with -inf, as the published
-// code does.
+// Neighbours are candidates only: the window lends no mass to the text before it, nor the other way round.
+// At the ends `avg` pads with zeros and still divides by the kernel, `max` pads with -inf, as published.
 #pragma once
 
 #include <span>

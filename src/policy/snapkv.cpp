@@ -4,11 +4,11 @@
 // Paper: Li et al. 2024, arXiv:2404.14469, section 4.
 // Differs from the paper: runs at every event, not once after the prompt; one set per KV head, not per query
 // head; mass is the mean over the window, which ranks like the paper's sum; no smoothing unless asked for.
-// The published variants:
-//   VaSE's comparison   domain=candidates, smooth=avg, axis=slot
-//   kvpress             domain=all, smooth=avg
-//   SnapKV's own code   domain=all, smooth=max,kernel=7, smooth_on=group, or smooth=avg
-//   R-KV's comparison   group=max-logit, smooth=max,kernel=7, with a window of 8
+// Published variants, as options:
+// - VaSE's comparison: domain=candidates,smooth=avg,axis=slot;
+// - kvpress: domain=all,smooth=avg;
+// - SnapKV's own code: domain=all with smooth=avg, or with smooth=max,kernel=7,smooth_on=group;
+// - R-KV's comparison: group=max-logit,smooth=max,kernel=7 with a window of 8.
 // Needs: mass. Cost: O(length * kernel) per row of mass and event. Deterministic.
 #include "policy/methods.h"
 #include "policy/params.h"

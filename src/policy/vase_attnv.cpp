@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// vase-attnv: reserve slots for the values of largest range, fill the rest by sampling in proportion to
-// attention.
+// vase-attnv: reserve slots for the values of largest range, sample the rest in proportion to attention.
 //
 // Paper: VaSE 2026, arXiv:2606.03928; the options magnitude, reserve and fill are its ablations.
-// Differs from the paper: no smoothing unless asked for (smooth=avg,axis=slot gives the published numbers);
-// sinks are those of the text, pos < n_sink, not of the cache; a reserved slot cannot be drawn a second time;
-// when fewer slots than are to be drawn have any mass, the most recent of the others stay. Needs: mass over
-// candidates, one magnitude of the exact value row. Cost: one Philox block and two logarithms per slot, KV
-// head and event. Deterministic given the seed.
+// Differs from the paper:
+// - no smoothing unless asked for; smooth=avg,axis=slot gives the published numbers;
+// - sinks are those of the text, pos < n_sink, not the first slots of the cache;
+// - a reserved slot is out of the race, so it cannot be kept twice; when too few slots have any mass, the
+//   most recent of the others stay.
+// Needs: mass over candidates, one magnitude of the exact value row.
+// Cost: one Philox block and two logarithms per slot, KV head and event. Deterministic given the seed.
 #include <algorithm>
 #include <limits>
 
@@ -23,8 +24,7 @@ namespace {
 enum class Reserve { value, random, none };
 
 struct VaseOptions {
-  std::optional<uint32_t>
-      n_large;  // slots reserved per KV head, sinks included; default a quarter of the budget
+  std::optional<uint32_t> n_large;  // reserved per KV head, sinks included; default a quarter of the budget
   Statistic magnitude = Statistic::v_range;
   Reserve reserve = Reserve::value;
   bool sample = true;  // false: the best by mass instead of a draw
@@ -44,7 +44,7 @@ class VaseAttnv final : public Policy {
   }
 
   void check(const CacheShape& shape) const override {
-    const uint32_t most = shape.budget - shape.window;
+    const uint32_t most = shape.budget - std::min(shape.window, shape.budget);
     if (options_.n_large && *options_.n_large > most) {
       invalid("vase-attnv: n_large={}, allowed: 0..{} (budget {} - window {})", *options_.n_large, most,
               shape.budget, shape.window);
@@ -66,16 +66,16 @@ class VaseAttnv final : public Policy {
       const std::vector<uint32_t> reserved = reserve(layer, kv_head, event);
       const std::vector<double> scores = fill(layer, kv_head, event, reserved);
       HeadVerdict keep = keep_best(scores, head, event, layer.budget);
-      if (options_.smoothing.needs_rank())
+      if (options_.smoothing.needs_rank()) {
         keep.order = layout_order(scores, head, event, keep.drop, reserved);
+      }
       verdict.heads.push_back(std::move(keep));
     }
     return verdict;
   }
 
  private:
-  // The n_large candidates of largest magnitude, best first; sinks have the largest, in the order of the
-  // text.
+  // The n_large candidates of largest magnitude, best first. Sinks count as the largest, in text order.
   std::vector<uint32_t> reserve(const LayerView& layer, uint32_t kv_head, const EventContext& event) const {
     if (options_.reserve == Reserve::none) return {};
     const HeadView& head = layer.heads[kv_head];

@@ -2,9 +2,9 @@
 // vase-dkv: curdkv with a new sketch at every event, so that no direction stays out of favour.
 //
 // Paper: VaSE 2026, arXiv:2606.03928. s = |k G|^2 |v G|^2, the best stay.
-// Differs from the paper: G in f64, not rounded to 16 bits.
-// Needs: k_sketch, v_sketch. Cost: O(length) here; the sketch itself is the statistic's. Deterministic given
-// the seed.
+// Differs from the paper: G is not rounded to 16 bits.
+// Needs: k_sketch, v_sketch. Cost: O(length) here, the sketch is the statistic's. Deterministic given the
+// seed.
 #include "policy/methods.h"
 #include "policy/sketch_score.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/errors.h"
+#include "base/memory.h"
 #include "base/sizes.h"
 
 namespace kvase {
@@ -33,8 +34,16 @@ ggml_tensor* Arena::add(ggml_type type, std::initializer_list<int64_t> shape, co
 
 void Arena::allocate(ggml_backend_t backend) {
   if (bytes_ == 0) return;
+  // Asked first, because Linux grants more than there is and ends the process once the pages are written.
+  const std::optional<size_t> available = available_memory_bytes();
+  if (available && bytes_ > *available) {
+    fail(ErrorCode::out_of_memory,
+         "KV cache: {} bytes planned, {} bytes of memory available, use a smaller budget", bytes_,
+         *available);
+  }
   buffer_.reset(ggml_backend_alloc_ctx_tensors(context_.get(), backend));
-  if (!buffer_) fail(ErrorCode::out_of_memory, "cannot allocate {} bytes", bytes_);
+  if (!buffer_)
+    fail(ErrorCode::out_of_memory, "KV cache: cannot allocate {} bytes, use a smaller budget", bytes_);
   ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/errors.h"
+#include "text/deep_stack.h"
 #include "text/utf8.h"
 
 namespace kvase {
@@ -73,6 +74,26 @@ llama_model* load_vocabulary(const std::string& path) {
   return model;
 }
 
+// Some of libllama's pre-tokenizers are std::regex, which recurses once per character of a match: a run of
+// 40,000 letters overflows a stack of 8 MiB (measured with deepseek-llm's: at most 420 bytes a letter).
+constexpr size_t kMaxDirectRun = 4096;
+constexpr size_t kStackBytesPerByte = 1024;
+
+// The longest stretch of bytes that are all whitespace or all not: no pre-tokenizer's match is longer by more
+// than a few.
+size_t longest_run(std::string_view text) {
+  size_t longest = 0;
+  size_t run = 0;
+  bool was_space = false;
+  for (const char byte : text) {
+    const bool is_space = byte == ' ' || (byte >= '\t' && byte <= '\r');
+    run = is_space == was_space ? run + 1 : 1;
+    was_space = is_space;
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
+
 }  // namespace
 
 void Tokenizer::FreeModel::operator()(llama_model* model) const { llama_model_free(model); }
@@ -93,15 +114,29 @@ Tokenizer::Tokenizer(const std::string& path) : model_(load_vocabulary(path)) {
   if (n_vocab <= 0) bad_file("{}: vocabulary of {} tokens, allowed: 1 or more", path, n_vocab);
   n_vocab_ = static_cast<uint32_t>(n_vocab);
 
-  // A file may ask for a start token and have none; libllama would abort on it.
-  const llama_token bos = llama_vocab_bos(vocab_);
-  if (llama_vocab_get_add_bos(vocab_) && bos >= 0 && bos < n_vocab) bos_ = bos;
-
+  find_special_tokens();
   find_byte_tokens();
   const bool all_bytes = std::find(byte_tokens_.begin(), byte_tokens_.end(), kNone) == byte_tokens_.end();
   keeps_bytes_ = type == LLAMA_VOCAB_TYPE_SPM && all_bytes;
 
   if (const char* source = llama_model_chat_template(model_.get(), nullptr)) chat_template_ = source;
+}
+
+// Where a file names no start or end token, libllama falls back on numbers that happen to be right for
+// GPT-2's and Llama's vocabularies: in others an ordinary word would begin every prompt, or end every answer.
+// Such a guess counts only if it is a control token. Where a file asks for a start token and has none,
+// libllama would abort.
+void Tokenizer::find_special_tokens() {
+  const auto trusted = [this](Token token, const char* key) {
+    if (token < 0 || static_cast<uint32_t>(token) >= n_vocab_) return false;
+    char value[2];
+    return llama_model_meta_val_str(model_.get(), key, value, sizeof(value)) >= 0 ||
+           llama_vocab_is_control(vocab_, token);
+  };
+  const Token bos = llama_vocab_bos(vocab_);
+  if (llama_vocab_get_add_bos(vocab_) && trusted(bos, "tokenizer.ggml.bos_token_id")) bos_ = bos;
+  const Token eos = llama_vocab_eos(vocab_);
+  if (!trusted(eos, "tokenizer.ggml.eos_token_id")) no_end_ = eos;
 }
 
 void Tokenizer::find_byte_tokens() {
@@ -153,6 +188,17 @@ void Tokenizer::append_valid(std::string_view text, bool parse_special, std::vec
   if (text.empty()) return;
   constexpr size_t kMaxBytes = std::numeric_limits<int32_t>::max() / 2;
   if (text.size() > kMaxBytes) invalid("text of {} bytes, allowed: up to {} bytes", text.size(), kMaxBytes);
+  const auto work = [&] { append_by_libllama(text, parse_special, tokens); };
+  const size_t run = longest_run(text);
+  if (run > kMaxDirectRun) {
+    run_on_deep_stack(run * kStackBytesPerByte, work);
+  } else {
+    work();
+  }
+}
+
+void Tokenizer::append_by_libllama(std::string_view text, bool parse_special,
+                                   std::vector<Token>& tokens) const {
   const int32_t n_bytes = static_cast<int32_t>(text.size());
   const size_t n_before = tokens.size();
   try {
@@ -194,7 +240,8 @@ std::string Tokenizer::piece(Token token, bool special) const {
 }
 
 bool Tokenizer::is_end(Token token) const {
-  return token >= 0 && static_cast<uint32_t>(token) < n_vocab_ && llama_vocab_is_eog(vocab_, token);
+  return token >= 0 && static_cast<uint32_t>(token) < n_vocab_ && token != no_end_ &&
+         llama_vocab_is_eog(vocab_, token);
 }
 
 }  // namespace kvase

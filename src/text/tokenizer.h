@@ -54,8 +54,10 @@ class Tokenizer {
     void operator()(llama_model* model) const;
   };
 
+  void find_special_tokens();
   void find_byte_tokens();
   void append_valid(std::string_view text, bool parse_special, std::vector<Token>& tokens) const;
+  void append_by_libllama(std::string_view text, bool parse_special, std::vector<Token>& tokens) const;
   void append_byte(uint8_t byte, std::vector<Token>& tokens) const;
 
   std::unique_ptr<llama_model, FreeModel> model_;
@@ -67,6 +69,8 @@ class Tokenizer {
   // part.
   bool keeps_bytes_ = false;
   Token bos_ = kNone;
+  Token no_end_ =
+      kNone;  // an ordinary token that libllama takes for the end token because the file names none
   std::array<Token, 256> byte_tokens_{};  // kNone where the vocabulary has no token for that byte alone
   std::string chat_template_;
 };

@@ -13,6 +13,7 @@
 
 #include "base/errors.h"
 #include "base/printable.h"
+#include "text/deep_stack.h"
 #include "text/utf8.h"
 
 namespace kvase {
@@ -21,7 +22,8 @@ namespace {
 enum TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6 };
 
 struct Vocabulary {
-  std::string model;  // tokenizer.ggml.model
+  std::string model;          // tokenizer.ggml.model
+  std::string pre = "gpt-2";  // tokenizer.ggml.pre
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
   std::vector<float> scores;
@@ -89,7 +91,7 @@ class TokenizerTest : public testing::Test {
     gguf_set_val_str(file, "general.architecture", "llama");
     gguf_set_val_str(file, "tokenizer.ggml.model", vocabulary.model.c_str());
     if (vocabulary.model == "gpt2") {
-      gguf_set_val_str(file, "tokenizer.ggml.pre", "gpt-2");
+      gguf_set_val_str(file, "tokenizer.ggml.pre", vocabulary.pre.c_str());
       set_strings(file, "tokenizer.ggml.merges", vocabulary.merges);
     }
     set_strings(file, "tokenizer.ggml.tokens", vocabulary.tokens);
@@ -200,7 +202,9 @@ TEST_F(TokenizerTest, FileWithoutStartAndEndTokens) {
   vocabulary.tokens[257] = "<|x|>";
   vocabulary.tokens[258] = "<|y|>";
   const Tokenizer tokenizer = load(vocabulary);
-  EXPECT_NO_THROW(tokenizer.tokenize("he", true, true));
+  EXPECT_EQ(tokenizer.bos(), Tokenizer::kNone);
+  EXPECT_THAT(tokenizer.tokenize("he", true, true), testing::ElementsAre(256));
+  for (Token token = 0; token < 259; ++token) EXPECT_FALSE(tokenizer.is_end(token)) << token;
 }
 
 TEST_F(TokenizerTest, StartTokenOnlyIfTheVocabularyAsksForIt) {
@@ -250,10 +254,31 @@ TEST_F(TokenizerTest, OtherKindsOfVocabularyAreRefused) {
 }
 
 TEST_F(TokenizerTest, LongRunsOfOneCharacterDoNotOverflowTheStack) {
-  const Tokenizer tokenizer = load(byte_level());
-  for (const char character : {'a', '1', '=', ' '}) {
-    const std::string text(200000, character);
-    EXPECT_EQ(join(tokenizer, tokenizer.tokenize(text, false, true)), text) << "character " << character;
+  for (const char* pre : {"gpt-2", "deepseek-llm"}) {  // the second by std::regex
+    Vocabulary vocabulary = byte_level();
+    vocabulary.pre = pre;
+    const Tokenizer tokenizer = load(vocabulary);
+    for (const char character : {'a', '1', '=', ' '}) {
+      const std::string text(100000, character);
+      EXPECT_EQ(join(tokenizer, tokenizer.tokenize(text, false, true)), text)
+          << pre << ", character " << character;
+    }
+  }
+}
+
+TEST(DeepStack, PassesExceptionsThrough) {
+  EXPECT_THROW(run_on_deep_stack(1, [] { invalid("as expected"); }), Error);
+  bool ran = false;
+  run_on_deep_stack(size_t{1} << 24, [&] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(DeepStack, SaysIfThereIsNoMemoryForIt) {
+  try {
+    run_on_deep_stack(size_t{1} << 50, [] {});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
   }
 }
 

@@ -9,16 +9,37 @@
 
 namespace {
 
-std::map<std::string, ggml_type> weight_types() {
-  std::map<std::string, ggml_type> types;
+ggml_type parse_weight_type(const std::string& name) {
   for (int type = 0; type < GGML_TYPE_COUNT; ++type) {
     const auto id = static_cast<ggml_type>(type);
-    const bool is_float = id == GGML_TYPE_F32 || id == GGML_TYPE_F16 || id == GGML_TYPE_BF16;
-    if (ggml_blck_size(id) > 0 && (is_float || ggml_is_quantized(id))) {
-      types.emplace(CLI::detail::to_lower(ggml_type_name(id)), id);
+    if (ggml_blck_size(id) > 0 && CLI::detail::to_lower(ggml_type_name(id)) == CLI::detail::to_lower(name)) {
+      return id;
     }
   }
-  return types;
+  throw kvase::Error(
+      kvase::ErrorCode::invalid_argument,
+      "--type: found \"" + name + "\", allowed a ggml type, such as f32, f16, bf16, q8_0, q4_0, q4_1, q4_k");
+}
+
+// An option whose values are the names in `values`.
+template <typename Value>
+void add_choice(CLI::App& app, const std::string& flag, Value& value,
+                const std::map<std::string, Value>& values) {
+  std::string names;
+  for (const auto& [name, unused] : values) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  app.add_option_function<std::string>(
+      flag,
+      [&value, values, names, flag](const std::string& name) {
+        const auto found = values.find(name);
+        if (found == values.end()) {
+          throw kvase::Error(kvase::ErrorCode::invalid_argument,
+                             flag + ": found \"" + name + "\", allowed " + names);
+        }
+        value = found->second;
+      },
+      names);
 }
 
 // A shape fixes the numbers that other flags then change, so it is read first.
@@ -47,15 +68,16 @@ void add_flags(CLI::App& app, kvase::ToyModelSpec& spec, std::string& path, std:
   app.add_option("--ff", spec.n_ff)->capture_default_str();
   app.add_option("--vocab", spec.n_vocab, "tokens, at least 300")->capture_default_str();
   app.add_option("--ctx", spec.n_ctx_train, "trained context, tokens")->capture_default_str();
-  app.add_option("--type", spec.weight_type, "type of matrices")
-      ->transform(CLI::CheckedTransformer(weight_types(), CLI::ignore_case));
-  const std::map<std::string, ToyVocab> vocabs{{"bpe", ToyVocab::byte_pair},
-                                               {"bpe-no-special", ToyVocab::byte_pair_no_special},
-                                               {"spm", ToyVocab::sentence_piece}};
-  app.add_option("--tokenizer", spec.vocab, "kind of vocabulary")->transform(CLI::CheckedTransformer(vocabs));
-  const std::map<std::string, ToyRopeScaling> scalings{
-      {"none", ToyRopeScaling::none}, {"linear", ToyRopeScaling::linear}, {"yarn", ToyRopeScaling::yarn}};
-  app.add_option("--rope-scaling", spec.rope_scaling)->transform(CLI::CheckedTransformer(scalings));
+  app.add_option_function<std::string>(
+      "--type", [&spec](const std::string& name) { spec.weight_type = parse_weight_type(name); },
+      "ggml type of matrices: f32 (default), f16, q8_0, q4_1, ...");
+  add_choice<ToyVocab>(app, "--tokenizer", spec.vocab,
+                       {{"bpe", ToyVocab::byte_pair},
+                        {"bpe-no-special", ToyVocab::byte_pair_no_special},
+                        {"spm", ToyVocab::sentence_piece}});
+  add_choice<ToyRopeScaling>(
+      app, "--rope-scaling", spec.rope_scaling,
+      {{"none", ToyRopeScaling::none}, {"linear", ToyRopeScaling::linear}, {"yarn", ToyRopeScaling::yarn}});
   app.add_option("--rope-factor", spec.rope_factor)->capture_default_str();
   app.add_option("--freq-base", spec.freq_base)->capture_default_str();
   app.add_flag("--tied,!--untied", spec.tied, "no output.weight");

@@ -3,6 +3,7 @@
 #include "toy_model/toy_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -164,10 +165,11 @@ void check(const ToyModelSpec& spec) {
   if (spec.weight_type < 0 || spec.weight_type >= GGML_TYPE_COUNT || ggml_blck_size(spec.weight_type) == 0) {
     invalid("toy model: weight type {} is unknown", static_cast<int>(spec.weight_type));
   }
-  const bool plain = spec.weight_type == GGML_TYPE_F32 || spec.weight_type == GGML_TYPE_F16 ||
-                     spec.weight_type == GGML_TYPE_BF16;
-  if (!plain && (!ggml_is_quantized(spec.weight_type) || ggml_quantize_requires_imatrix(spec.weight_type))) {
-    invalid("toy model: weight type {}, allowed a type that needs no importance matrix",
+  // ggml can write the types that it can read back; some of those only with statistics of a real model.
+  const bool writable =
+      spec.weight_type == GGML_TYPE_F32 || ggml_get_type_traits(spec.weight_type)->to_float != nullptr;
+  if (!writable || ggml_quantize_requires_imatrix(spec.weight_type)) {
+    invalid("toy model: weight type {}, allowed a type that ggml writes without an importance matrix",
             ggml_type_name(spec.weight_type));
   }
   const int64_t block = ggml_blck_size(spec.weight_type);
@@ -275,8 +277,8 @@ void write_tensor(Output& output, const ToyTensor& tensor, uint32_t index, const
     output.write(row_bytes.data(), row_bytes.size());
   }
   const size_t n_bytes = row_bytes.size() * static_cast<size_t>(tensor.n_rows);
-  const std::vector<uint8_t> padding(GGML_PAD(n_bytes, GGUF_DEFAULT_ALIGNMENT) - n_bytes);
-  output.write(padding.data(), padding.size());
+  constexpr std::array<uint8_t, GGUF_DEFAULT_ALIGNMENT> kZeros{};
+  output.write(kZeros.data(), GGML_PAD(n_bytes, kZeros.size()) - n_bytes);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ GreedyRun run_greedy(const std::string& path, size_t n_predict) {
   llama_context_params params = llama_context_default_params();
   params.n_ctx = 256;
   params.n_threads = 1;
+  params.n_threads_batch = 1;
   llama_context* context = llama_init_from_model(model, params);
   const llama_vocab* vocab = llama_model_get_vocab(model);
   const int32_t n_vocab = llama_vocab_n_tokens(vocab);
@@ -141,6 +142,8 @@ TEST(ToyModel, ImpossibleSpecsAreRefused) {
       message({.n_embd = 48, .weight_type = GGML_TYPE_Q8_0}).find("n_embd = 48, allowed a multiple of 32"),
       std::string::npos);
   EXPECT_NE(message({.weight_type = GGML_TYPE_IQ2_XXS}).find("importance matrix"), std::string::npos);
+  EXPECT_NE(message({.weight_type = GGML_TYPE_Q8_K}).find("weight type q8_K"), std::string::npos);
+  EXPECT_NE(message({.weight_type = GGML_TYPE_I32}).find("weight type i32"), std::string::npos);
   EXPECT_THROW(toy_shape("gpt-5"), Error);
   EXPECT_THROW(write_toy_model("/nowhere/toy.gguf", {}), Error);
 }
