@@ -79,6 +79,10 @@ class Engine {
   // token out of range), device (a backend failed; the sequences of the failed step must be closed).
   Advance advance(std::span<const Feed> feeds, const AdvanceHooks& hooks);
 
+  // Most tokens that the next step takes of this sequence: up to its next event, at most n_ubatch. Feeding a
+  // prompt in pieces of this size gives the same steps as feeding it whole.
+  uint32_t step_limit(SequenceId sequence) const;
+
   CacheState state(SequenceId sequence) const;
 
   // The positions that one KV head of one layer still holds, ascending.

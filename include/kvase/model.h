@@ -40,12 +40,23 @@ struct ModelInfo {
 // (no such file).
 ModelInfo read_model_info(const std::string& path);
 
+// Weight matrices of one type and memory layout.
+struct WeightKind {
+  std::string type;       // ggml's name: "q4_1"
+  bool repacked = false;  // rearranged for the CPU's kernels
+  uint32_t count = 0;
+  // A token's row of a product with these has the same bits whatever else is in the batch. If this holds for
+  // all kinds, so does the promise of the same text beside other sequences (docs/decisions/0003).
+  bool ignores_batch = false;
+};
+
 class Model {
  public:
   // Throws as read_model_info(), and out_of_memory.
   static Model load(const ModelOptions& options);
 
   const ModelInfo& info() const;
+  std::vector<WeightKind> weight_kinds() const;
 
   // Token ids of UTF-8 text; any bytes are accepted. add_special: the vocabulary's own start token, if it has
   // one. parse_special: text such as "<|im_end|>" becomes its one token.

@@ -127,11 +127,17 @@ CacheState Engine::state(SequenceId id) const {
   return state;
 }
 
+uint32_t Engine::step_limit(SequenceId sequence) const {
+  impl_->opened(sequence);
+  return impl_->chunk_limit({.sequence = sequence, .tokens = {}, .logits = WantLogits::last});
+}
+
 std::vector<int32_t> Engine::kept_positions(SequenceId sequence, uint32_t layer, uint32_t kv_head) const {
   impl_->opened(sequence);
   const CacheDims& dims = impl_->plan.dims;
   if (layer >= dims.n_layers || kv_head >= dims.n_kv_heads) {
-    invalid("engine: found layer {}, KV head {}, allowed: 0..{}, 0..{}", layer, kv_head, dims.n_layers - 1, dims.n_kv_heads - 1);
+    invalid("engine: found layer {}, KV head {}, allowed: 0..{}, 0..{}", layer, kv_head, dims.n_layers - 1,
+            dims.n_kv_heads - 1);
   }
   const auto all = impl_->memory.cache.pos(layer, sequence, kv_head);
   std::vector<int32_t> positions(all.begin(), all.begin() + impl_->memory.cache.length(layer, sequence));

@@ -6,6 +6,7 @@
 
 #include <ggml.h>
 
+#include "model/batch_rows.h"
 #include "model/model_info.h"
 
 namespace kvase {
@@ -32,6 +33,17 @@ Model Model::load(const ModelOptions& options) {
 }
 
 const ModelInfo& Model::info() const { return impl_->info; }
+
+std::vector<WeightKind> Model::weight_kinds() const {
+  std::vector<WeightKind> kinds;
+  for (const MatrixKind& kind : impl_->weights.matrix_kinds()) {
+    kinds.push_back({.type = ggml_type_name(kind.type),
+                     .repacked = kind.repacked,
+                     .count = kind.count,
+                     .ignores_batch = rows_ignore_batch(kind.type, kind.repacked)});
+  }
+  return kinds;
+}
 
 std::vector<Token> Model::tokenize(std::string_view text, bool add_special, bool parse_special) const {
   return impl_->tokenizer.tokenize(text, add_special, parse_special);

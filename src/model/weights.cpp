@@ -59,25 +59,26 @@ std::vector<ggml_backend_buffer_type_t> repack_types(ggml_backend_dev_t cpu) {
 }
 
 // Asks the device about a matmul whose left side lies in a buffer of this type.
-bool multiplies_in(ggml_backend_dev_t cpu, ggml_backend_buffer_type_t buffer_type, const GgufTensor& tensor) {
+bool multiplies_in(ggml_backend_dev_t cpu, ggml_backend_buffer_type_t buffer_type, ggml_type type,
+                   int64_t n_in, int64_t n_out) {
   const GgmlContext context(
       ggml_init({.mem_size = 8 * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
   const GgmlBuffer empty(ggml_backend_buft_alloc_buffer(buffer_type, 0));
-  ggml_tensor* weight = ggml_new_tensor_2d(context.get(), tensor.type, tensor.ne[0], tensor.ne[1]);
+  ggml_tensor* weight = ggml_new_tensor_2d(context.get(), type, n_in, n_out);
   weight->buffer = empty.get();
-  ggml_tensor* activations = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, tensor.ne[0], 512);
+  ggml_tensor* activations = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, n_in, 512);
   return ggml_backend_dev_supports_op(cpu, ggml_mul_mat(context.get(), weight, activations));
 }
 
-ggml_backend_buffer_type_t find_repack_type(const GgufTensor& tensor) {
+}  // namespace
+
+ggml_backend_buffer_type_t repack_layout(ggml_type type, int64_t n_in, int64_t n_out) {
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  for (ggml_backend_buffer_type_t type : repack_types(cpu)) {
-    if (multiplies_in(cpu, type, tensor)) return type;
+  for (ggml_backend_buffer_type_t layout : repack_types(cpu)) {
+    if (multiplies_in(cpu, layout, type, n_in, n_out)) return layout;
   }
   return nullptr;
 }
-
-}  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
   const FileDescriptor file(path);
@@ -118,8 +119,11 @@ Weights::Weights(const GgufFile& file, const HParams& params, bool repack)
   rope_freqs = vector("rope_freqs.weight");
   if (file.find_tensor("output.weight") != nullptr) {
     output = matrix("output.weight");
+  } else if (repack && repack_layout(embedding.type, embedding.ne[0], embedding.ne[1]) != nullptr) {
+    output = place_matrix(embedding, repack);
   } else {
-    output = repack && find_repack_type(embedding) != nullptr ? place_matrix(embedding, repack) : token_embd;
+    output = token_embd;
+    count_matrix(embedding.type, /*repacked=*/false);
   }
   for (uint32_t layer = 0; layer < params.n_layers; ++layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
@@ -166,11 +170,19 @@ ggml_tensor* Weights::map_or_read(const GgufTensor& tensor) {
 }
 
 ggml_tensor* Weights::place_matrix(const GgufTensor& tensor, bool repack) {
-  ggml_backend_buffer_type_t type = repack ? find_repack_type(tensor) : nullptr;
+  ggml_backend_buffer_type_t type = repack ? repack_layout(tensor.type, tensor.ne[0], tensor.ne[1]) : nullptr;
+  count_matrix(tensor.type, type != nullptr);
   if (type == nullptr) return map_or_read(tensor);
   ggml_tensor* described = describe(tensor, " (repacked)");
   to_read_.push_back({described, tensor.offset, type});
   return described;
+}
+
+void Weights::count_matrix(ggml_type type, bool repacked) {
+  const auto same = [&](const MatrixKind& kind) { return kind.type == type && kind.repacked == repacked; };
+  auto kind = std::ranges::find_if(matrix_kinds_, same);
+  if (kind == matrix_kinds_.end()) kind = matrix_kinds_.insert(kind, {type, repacked, 0});
+  ++kind->count;
 }
 
 // The largest first: while it is rearranged it is in memory twice, and then nothing else is there yet.

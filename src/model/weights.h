@@ -40,6 +40,17 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// The layout into which the CPU backend rearranges a matrix [n_in, n_out] of this type, or null if it has
+// none.
+ggml_backend_buffer_type_t repack_layout(ggml_type type, int64_t n_in, int64_t n_out);
+
+// Matrices of one type and layout, and what is known of their products.
+struct MatrixKind {
+  ggml_type type = GGML_TYPE_F32;
+  bool repacked = false;
+  uint32_t count = 0;
+};
+
 class Weights {
  public:
   // REQUIRES: check_tensors() passed. Throws Error: out_of_memory, invalid_argument (the file vanished).
@@ -52,6 +63,9 @@ class Weights {
   ggml_tensor* output = nullptr;      // token_embd, or a rearranged copy of it, if the file ties them
   ggml_tensor* rope_freqs = nullptr;  // f32 [n_rot / 2] or null
   std::vector<LayerWeights> layers;
+
+  // All matrices that the graph multiplies by.
+  std::vector<MatrixKind> matrix_kinds() const { return matrix_kinds_; }
 
   size_t mapped_bytes() const { return mapped_bytes_; }  // pages of the file, resident once used
   size_t read_bytes() const { return read_bytes_; }      // memory of our own
@@ -67,12 +81,14 @@ class Weights {
   ggml_tensor* describe(const GgufTensor& tensor, const char* suffix);
   ggml_tensor* map_or_read(const GgufTensor& tensor);
   ggml_tensor* place_matrix(const GgufTensor& tensor, bool repack);
+  void count_matrix(ggml_type type, bool repacked);
   void read_all(const std::string& path);
 
   MappedFile mapping_;
   GgmlContext context_;  // descriptions of all tensors
   GgmlBuffer mapped_;
   std::vector<Read> to_read_;
+  std::vector<MatrixKind> matrix_kinds_;
   std::vector<GgmlBuffer> buffers_;  // one per tensor read
   size_t mapped_bytes_ = 0;
   size_t read_bytes_ = 0;

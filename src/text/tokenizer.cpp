@@ -244,4 +244,8 @@ bool Tokenizer::is_end(Token token) const {
          llama_vocab_is_eog(vocab_, token);
 }
 
+bool Tokenizer::is_control(Token token) const {
+  return token >= 0 && static_cast<uint32_t>(token) < n_vocab_ && llama_vocab_is_control(vocab_, token);
+}
+
 }  // namespace kvase

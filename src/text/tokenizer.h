@@ -40,7 +40,8 @@ class Tokenizer {
   // Throws Error(invalid_argument) for an id outside the vocabulary.
   std::string piece(Token token, bool special = false) const;
 
-  bool is_end(Token token) const;  // ends the answer; false for ids outside the vocabulary
+  bool is_end(Token token) const;      // ends the answer; false for ids outside the vocabulary
+  bool is_control(Token token) const;  // structure, never text; false for ids outside the vocabulary
 
   static constexpr Token kNone = -1;
   Token bos() const { return bos_; }  // the start token that tokenize() adds, or kNone
