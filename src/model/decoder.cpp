@@ -2,6 +2,7 @@
 // Builds the graph, layer by layer.
 #include "model/decoder.h"
 
+#include "model/rope.h"
 #include "tensor/shape.h"
 
 namespace kvase {
@@ -60,8 +61,10 @@ ggml_tensor* Decoder::attention_block(ggml_context* context, uint32_t layer, ggm
                                    params_->n_kv_heads, n_tokens);
   if (weights.q_norm != nullptr) q = norm(context, q, weights.q_norm);
   if (weights.k_norm != nullptr) k = norm(context, k, weights.k_norm);
-  ggml_tensor* attended =
-      attention.build(context, layer, rotate(context, q, pos), rotate(context, k, pos), v);
+  const auto turn = [&](ggml_tensor* heads) {
+    return rotate(context, heads, pos, weights_->rope_freqs, params_->rope, family_->rope_pairing);
+  };
+  ggml_tensor* attended = attention.build(context, layer, turn(q), turn(k), v);
   return linear(context, weights.o, weights.o_bias, attended);
 }
 
@@ -73,14 +76,6 @@ ggml_tensor* Decoder::feed_forward(ggml_context* context, const LayerWeights& la
 
 ggml_tensor* Decoder::norm(ggml_context* context, ggml_tensor* x, ggml_tensor* weight) const {
   return ggml_mul(context, ggml_rms_norm(context, x, params_->rms_eps), weight);
-}
-
-ggml_tensor* Decoder::rotate(ggml_context* context, ggml_tensor* x, ggml_tensor* pos) const {
-  const RopeParams& rope = params_->rope;
-  const int mode = family_->rope_pairing == RopePairing::halves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
-  return ggml_rope_ext(context, x, pos, weights_->rope_freqs, static_cast<int>(rope.n_rot), mode,
-                       static_cast<int>(rope.n_ctx_orig), rope.freq_base, rope.freq_scale, rope.ext_factor,
-                       rope.attn_factor, rope.beta_fast, rope.beta_slow);
 }
 
 }  // namespace kvase

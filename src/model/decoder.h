@@ -40,7 +40,6 @@ class Decoder {
                                CachedAttention& attention) const;
   ggml_tensor* feed_forward(ggml_context* context, const LayerWeights& layer, ggml_tensor* x) const;
   ggml_tensor* norm(ggml_context* context, ggml_tensor* x, ggml_tensor* weight) const;
-  ggml_tensor* rotate(ggml_context* context, ggml_tensor* x, ggml_tensor* pos) const;
 
   const HParams* params_;
   const Family* family_;

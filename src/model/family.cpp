@@ -7,75 +7,27 @@
 #include <unordered_set>
 
 #include "base/errors.h"
+#include "base/printable.h"
 #include "ggml-cpu.h"
+#include "model/tensor_list.h"
 
 namespace kvase {
 
 namespace {
 
-struct Widths {
-  int64_t embd, ff, q, kv, head;
-};
-
-Widths widths_of(const HParams& params) {
-  const int64_t head = params.head_dim;
-  return {params.n_embd, params.n_ff, head * params.n_heads, head * params.n_kv_heads, head};
-}
-
-void add_vector(std::vector<TensorSpec>& specs, std::string name, int64_t length, bool required) {
-  specs.push_back({std::move(name), {length}, TensorRole::vector, required});
-}
-
-void add_matrix(std::vector<TensorSpec>& specs, std::string name, int64_t n_in, int64_t n_out,
-                bool required = true) {
-  specs.push_back({std::move(name), {n_in, n_out}, TensorRole::matrix, required});
-}
-
-void add_qkv_biases(const HParams& params, const std::string& layer, std::vector<TensorSpec>& specs,
-                    bool required) {
-  const Widths width = widths_of(params);
-  add_vector(specs, layer + "attn_q.bias", width.q, required);
-  add_vector(specs, layer + "attn_k.bias", width.kv, required);
-  add_vector(specs, layer + "attn_v.bias", width.kv, required);
-}
-
-void add_llama_extras(const HParams& params, const std::string& layer, std::vector<TensorSpec>& specs) {
-  const Widths width = widths_of(params);
-  add_qkv_biases(params, layer, specs, false);
-  add_vector(specs, layer + "attn_output.bias", width.embd, false);
-  add_vector(specs, layer + "ffn_gate.bias", width.ff, false);
-  add_vector(specs, layer + "ffn_up.bias", width.ff, false);
-  add_vector(specs, layer + "ffn_down.bias", width.embd, false);
-}
-
-void add_qwen2_extras(const HParams& params, const std::string& layer, std::vector<TensorSpec>& specs) {
-  add_qkv_biases(params, layer, specs, true);
-}
-
-void add_qwen3_extras(const HParams& params, const std::string& layer, std::vector<TensorSpec>& specs) {
-  const Widths width = widths_of(params);
-  add_vector(specs, layer + "attn_q_norm.weight", width.head, true);
-  add_vector(specs, layer + "attn_k_norm.weight", width.head, true);
-}
-
-constexpr Family kFamilies[] = {
-    {"llama", RopePairing::neighbours, add_llama_extras},
-    {"qwen2", RopePairing::halves, add_qwen2_extras},
-    {"qwen3", RopePairing::halves, add_qwen3_extras},
-};
+const Family* const kFamilies[] = {&kLlamaFamily, &kQwen2Family, &kQwen3Family};
 
 void add_layer(const Family& family, const HParams& params, const std::string& layer,
                std::vector<TensorSpec>& specs) {
-  const Widths width = widths_of(params);
-  add_vector(specs, layer + "attn_norm.weight", width.embd, true);
-  add_matrix(specs, layer + "attn_q.weight", width.embd, width.q);
-  add_matrix(specs, layer + "attn_k.weight", width.embd, width.kv);
-  add_matrix(specs, layer + "attn_v.weight", width.embd, width.kv);
-  add_matrix(specs, layer + "attn_output.weight", width.q, width.embd);
-  add_vector(specs, layer + "ffn_norm.weight", width.embd, true);
-  add_matrix(specs, layer + "ffn_gate.weight", width.embd, width.ff);
-  add_matrix(specs, layer + "ffn_up.weight", width.embd, width.ff);
-  add_matrix(specs, layer + "ffn_down.weight", width.ff, width.embd);
+  add_vector(specs, layer + "attn_norm.weight", params.n_embd, true);
+  add_matrix(specs, layer + "attn_q.weight", params.n_embd, q_width(params));
+  add_matrix(specs, layer + "attn_k.weight", params.n_embd, kv_width(params));
+  add_matrix(specs, layer + "attn_v.weight", params.n_embd, kv_width(params));
+  add_matrix(specs, layer + "attn_output.weight", q_width(params), params.n_embd);
+  add_vector(specs, layer + "ffn_norm.weight", params.n_embd, true);
+  add_matrix(specs, layer + "ffn_gate.weight", params.n_embd, params.n_ff);
+  add_matrix(specs, layer + "ffn_up.weight", params.n_embd, params.n_ff);
+  add_matrix(specs, layer + "ffn_down.weight", params.n_ff, params.n_embd);
   family.add_layer_extras(params, layer, specs);
 }
 
@@ -115,11 +67,9 @@ bool is_of_forward_pass(const std::string& name) {
 
 const Family& find_family(const std::string& architecture) {
   std::string names;
-  for (const Family& family : kFamilies) {
-    if (architecture == family.architecture) {
-      return family;
-    }
-    names += (names.empty() ? "" : ", ") + std::string(family.architecture);
+  for (const Family* family : kFamilies) {
+    if (architecture == family->architecture) return *family;
+    names += (names.empty() ? "" : ", ") + std::string(family->architecture);
   }
   fail(ErrorCode::unsupported, "architecture \"{}\" is not supported, allowed: {}", printable(architecture),
        names);

@@ -35,6 +35,11 @@ struct Family {
                            std::vector<TensorSpec>& specs);
 };
 
+// One file each.
+extern const Family kLlamaFamily;
+extern const Family kQwen2Family;
+extern const Family kQwen3Family;
+
 // Throws Error(unsupported) naming the architecture and the list of known ones.
 const Family& find_family(const std::string& architecture);
 

@@ -181,10 +181,9 @@ class HParamsReader {
   RopeParams read_rope(const HParams& params) const {
     RopeParams rope;
     rope.n_rot = file_.find_u32(key("rope.dimension_count"), 0, UINT32_MAX).value_or(params.head_dim);
-    if (rope.n_rot != params.head_dim) {
-      // Libllama's graphs of these architectures assert it.
-      fail(ErrorCode::unsupported, "{}: key \"{}\": found {}, allowed the head size {}", file_.path(),
-           shown("rope.dimension_count"), rope.n_rot, params.head_dim);
+    if (rope.n_rot < 2 || rope.n_rot > params.head_dim || rope.n_rot % 2 != 0) {
+      bad_file("{}: key \"{}\": found {}, allowed an even number in 2..{}", file_.path(),
+               shown("rope.dimension_count"), rope.n_rot, params.head_dim);
     }
     rope.freq_base = positive("rope.freq_base", file_.find_f32(key("rope.freq_base")).value_or(10000.0f));
     rope.scaling = read_scaling();

@@ -148,8 +148,10 @@ TEST_F(HParamsTest, OddAndUnequalHeadSizes) {
       ErrorCode::bad_model_file, "found 7 dimensions per head, allowed an even number");
   expect_refused([](gguf_context* gguf) { set_u32(gguf, "attention.value_length", 4); },
                  ErrorCode::unsupported, "found keys of 8 and values of 4");
-  expect_refused([](gguf_context* gguf) { set_u32(gguf, "rope.dimension_count", 4); }, ErrorCode::unsupported,
-                 "found 4, allowed the head size 8");
+  for (const uint32_t n_rot : {0U, 3U, 10U}) {
+    expect_refused([n_rot](gguf_context* gguf) { set_u32(gguf, "rope.dimension_count", n_rot); },
+                   ErrorCode::bad_model_file, "allowed an even number in 2..8");
+  }
 }
 
 TEST_F(HParamsTest, PerLayerArraysMustAgree) {
