@@ -9,10 +9,11 @@ kvase_model=$kvase_root/models/$kvase_model_name
 kvase_model_bytes=98362432
 
 ggml_package=llama-cpp-python-0.3.36
-# Without OpenMP kvase brings the only thread pool. The default of GGML_NATIVE builds for this machine's processor.
+# OpenMP's barriers let other programs run after a short spin; ggml's own spin for ever, and on a busy machine two threads of
+# those were four times slower than one. The default of GGML_NATIVE builds for this machine's processor.
 ggml_options=(
   -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_LIBDIR=lib
-  -DGGML_OPENMP=OFF
+  -DGGML_OPENMP=ON
   -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF
   -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF
 )

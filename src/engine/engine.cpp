@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 
 #include "attention/cached_attention.h"
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/errors.h"
 #include "engine/cache_plan.h"
 #include "engine/event.h"
@@ -39,7 +39,7 @@ struct Chunk {
 };
 
 EngineOptions complete(EngineOptions options) {
-  if (options.n_threads == 0) options.n_threads = std::max(std::thread::hardware_concurrency(), 1U);
+  if (options.n_threads == 0) options.n_threads = usable_cores();
   if (options.n_threads > 512) invalid("-t {}, allowed: 1..512", options.n_threads);
   if (options.n_ubatch < 1 || options.n_ubatch > 4096) invalid("-ub {}, allowed: 1..4096", options.n_ubatch);
   return options;
