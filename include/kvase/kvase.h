@@ -21,6 +21,7 @@
 //   }
 #pragma once
 
+#include "kvase/chat.h"
 #include "kvase/engine.h"
 #include "kvase/error.h"
 #include "kvase/generate.h"

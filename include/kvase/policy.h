@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What to keep when the cache is full: the contract of an eviction policy, and the table of policies.
 //
-// A policy is a const object made from a string, `base[:key=value,...]`. At an event it gets plain host
-// arrays, one per (KV head, slot), and answers which slots go. It knows neither the model nor the cache.
-// In-tree policies use exactly what an outsider uses: see docs/adding-a-policy.md.
+// A policy is a const object made from a string, `base[:key=value,...][+modifier[:key=value,...]]...`. At an
+// event it gets plain host arrays, one per (KV head, slot), and answers which slots go. It knows neither the
+// model nor the cache. In-tree policies use exactly what an outsider uses: see docs/adding-a-policy.md.
 //
 // Slots lie in no particular order. Nothing may read age or sink-ness from a slot number: `pos` is the truth.
 // Thread-compatible: const methods may run concurrently on different layers.
@@ -39,8 +39,22 @@ enum class Statistic : uint8_t {
   k_l2,      // |k| of the exact key row after RoPE
   k_sketch,  // |k G|^2 of the stored key after RoPE; G from SketchSpec. Candidates only, 0 in the window
   v_sketch,  // |v G|^2 of the stored value, same G. Candidates only, 0 in the window
+  // mean_i cos(k_i, k_j) over the candidates i, j itself included. Candidates only, 0 in the window. A key of
+  // length 0 has cosine 0 to all
+  k_mean_cos,
+  k_mean_cos_all,  // the same over all slots, and of all slots
+  // x (X^T X + eps I)^-1 x of the stored row among the candidates X, eps = 1e-6 of the mean diagonal: how
+  // much of its direction no other row has. Candidates only, 0 in the window
+  k_leverage,
+  v_leverage,
+  k_redundancy,  // mean cosine to all slots less the exempted pairs, as released R-KV has it. All slots. See
+                 // src/stats/redundancy.h
+  // Standard deviation over channels of the row, each channel scaled by its range in the next partition. 0
+  // where nothing is compared: sinks, the last whole partition, what follows it. See LagSpec
+  k_lag,
+  v_lag,
 };
-inline constexpr size_t kStatisticCount = 8;
+inline constexpr size_t kStatisticCount = 15;
 const char* statistic_name(Statistic statistic) noexcept;
 
 // How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all
@@ -63,11 +77,18 @@ struct SketchSpec {
   bool operator==(const SketchSpec&) const = default;
 };
 
+// How LagKV cuts the text: the slots in order of pos, without the sinks, in partitions of `lag` slots.
+struct LagSpec {
+  uint32_t lag = 128;  // slots, 2..65536
+  bool operator==(const LagSpec&) const = default;
+};
+
 struct Needs {
   std::vector<Statistic> statistics;
   MassSpec mass;      // read if statistics names mass
   SketchSpec sketch;  // read if statistics names k_sketch or v_sketch
   bool rank = false;  // HeadView::rank, kept from HeadVerdict::order
+  LagSpec lag = {};   // read if statistics names k_lag or v_lag
 };
 
 // One KV head's slots in use. All spans have `length` elements, or none if the policy did not ask for the
@@ -147,13 +168,14 @@ class Policy {
 
 // One option of a method. Values are checked against it before the method sees them.
 struct ParamInfo {
-  enum class Kind : uint8_t { integer, choice };
+  enum class Kind : uint8_t { integer, choice, real };
   std::string name;
   Kind kind = Kind::integer;
   std::string default_value;  // as text; shown in help. Empty: the method derives it, and help says how
   int64_t min = 0, max = 0;   // for integers
   std::vector<std::string> choices;  // for choices
   std::string help;
+  double real_min = 0, real_max = 0;  // for reals
 };
 
 // Checked option values: everything that ParamInfo names, defaults filled in where the user gave none.
@@ -162,10 +184,12 @@ class Params {
   explicit Params(std::map<std::string, std::string> values, std::set<std::string> given = {})
       : values_(std::move(values)), given_(std::move(given)) {}
   bool has(const std::string& name) const { return values_.contains(name); }
-  // True if the user wrote the option, false if it is the default: for refusing an option that could have no effect.
+  // True if the user wrote the option, false if it is the default: for refusing an option that could have no
+  // effect.
   bool given(const std::string& name) const { return given_.contains(name); }
   const std::string& text(const std::string& name) const { return values_.at(name); }
   int64_t integer(const std::string& name) const { return std::stoll(values_.at(name)); }
+  double real(const std::string& name) const;
 
  private:
   std::map<std::string, std::string> values_;
@@ -190,6 +214,23 @@ std::vector<PolicyInfo> list_policies();
 // creating engines; not safe against concurrent make_policy().
 void register_policy(PolicyInfo info);
 
+// What may follow a method's name after a `+`. Options are given as a method's are.
+struct ModifierInfo {
+  std::string name;
+  std::string summary;  // one line
+  std::string paper;
+  std::vector<ParamInfo> params;
+  std::vector<std::string> notes;
+};
+
+std::vector<ModifierInfo> list_modifiers();
+
+// +pyramid: lower layers get more slots, higher layers fewer, the same in all.
+struct PyramidOptions {
+  uint32_t beta = 20;  // the last layer keeps 1/beta of the average outside the window; 1: all layers alike
+  bool operator==(const PyramidOptions&) const = default;
+};
+
 // A budget as the user gave it: slots per KV head, or bytes of K and V rows over all layers, heads and
 // sequences.
 struct Budget {
@@ -209,9 +250,11 @@ struct ParsedPolicy {
   std::string text;  // as given
   std::optional<Budget> budget;
   std::optional<uint32_t> interval, window, n_sink;
+  std::optional<PyramidOptions> pyramid;
 };
 
-// Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range.
+// Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range,
+// unknown or repeated modifier, a modifier of a method that never evicts.
 // The message names what was found and what is allowed.
 ParsedPolicy parse_policy(std::string_view text);
 

@@ -14,13 +14,16 @@
 namespace kvase::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLongNames = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLongNames = {{
     {"-ub", "--ubatch-size"},
     {"-ctk", "--cache-type-k"},
     {"-ctv", "--cache-type-v"},
+    {"-np", "--parallel"},
+    {"-sys", "--system-prompt"},
 }};
 
-constexpr std::array<std::string_view, 5> kSwitches = {"-h", "--help", "--json", "--verbose", "--no-repack"};
+constexpr std::array<std::string_view, 7> kSwitches = {"-h",          "--help", "--json", "--verbose",
+                                                       "--no-repack", "--peer", "--chat"};
 
 // Whether the argument after this one is its value.
 bool takes_next(std::string_view argument) {

@@ -17,8 +17,10 @@ inline constexpr int kExitBadInput = 2;
 inline constexpr int kExitInterrupted = 130;  // Ctrl-C, as shells count it
 
 int run_command(const Arguments& arguments);
+int chat_command(const Arguments& arguments);
 int policies_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int score_command(const Arguments& arguments);
+int bench_command(const Arguments& arguments);
 
 }  // namespace kvase::cli

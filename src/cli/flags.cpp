@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <random>
 
 #include "cli/arguments.h"
 #include "cli/format.h"
@@ -28,6 +29,12 @@ Prefill parse_prefill(const std::string& text) {
   if (text == "bounded") return Prefill::bounded;
   if (text == "whole") return Prefill::whole;
   throw Error(ErrorCode::invalid_argument, fmt::format("--prefill \"{}\", allowed: bounded, whole", text));
+}
+
+bool parse_think(const std::string& text) {
+  if (text == "on") return true;
+  if (text == "off") return false;
+  throw Error(ErrorCode::invalid_argument, fmt::format("--think \"{}\", allowed: on, off", text));
 }
 
 void add_row_type_flag(CLI::App& app, const std::string& name, const std::string& what, RowType& target) {
@@ -130,6 +137,44 @@ void add_storage_flags(CLI::App& app, CacheOptions& cache) {
   add_row_type_flag(app, "--cache-type-v", "values (also -ctv)", cache.type_v);
 }
 
+void add_predict_flag(CLI::App& app, int64_t& n_predict) {
+  add_number<int64_t>(
+      app, "-n,--predict", n_predict,
+      "Most tokens to generate, -1 (default): until the model ends or its trained context is reached")
+      ->group("Text");
+}
+
+void check_predict(int64_t n_predict) {
+  if (n_predict >= -1) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("--predict {}, allowed: -1 (until the end) or more", n_predict));
+}
+
+void add_chat_flags(CLI::App& app, ChatFlags& chat) {
+  app.add_option("--system-prompt", chat.system, "Also -sys. What the model is to be and do")
+      ->type_name("TEXT")
+      ->group("Chat");
+  app.add_option("--chat-template", chat.options.template_name,
+                 "The form of the messages, by name, as chatml or llama3 (default: the model's own)")
+      ->type_name("NAME")
+      ->group("Chat");
+  const auto read_think = [&chat](const std::string& text) { chat.options.thinking = parse_think(text); };
+  app.add_option_function<std::string>(
+         "--think", read_think, "on or off, for models that can do both (default: the model's own way)")
+      ->type_name("HOW")
+      ->group("Chat");
+  const auto read_budget = [&chat](const std::string& text) {
+    const auto n_tokens = parse_number<int64_t>("--think-budget", text);
+    if (n_tokens < 0) refuse_number("--think-budget", text, "0 or more tokens");
+    chat.thinking_budget = n_tokens;
+  };
+  app.add_option_function<std::string>(
+         "--think-budget", read_budget,
+         "Most tokens of thinking; then it is ended and the answer follows (default: no limit)")
+      ->type_name("TOKENS")
+      ->group("Chat");
+}
+
 void add_sampling_flags(CLI::App& app, SamplingOptions& sampling, std::optional<uint64_t>& seed) {
   const auto read_seed = [&seed](const std::string& text) {
     if (text == "-1") {
@@ -161,6 +206,8 @@ void add_sampling_flags(CLI::App& app, SamplingOptions& sampling, std::optional<
                   sampling.min_p))
       ->group("Sampling");
 }
+
+uint64_t random_seed() { return std::random_device()(); }
 
 void add_json_flag(CLI::App& app, bool& json, const std::string& help) {
   app.add_flag("--json", json, help)->group("Output");

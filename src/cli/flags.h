@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvase/chat.h"
 #include "kvase/options.h"
 
 namespace kvase::cli {
@@ -25,8 +26,26 @@ void add_shape_flags(CLI::App& app, CacheOptions& cache);
 // Rows, context and prefill.
 void add_storage_flags(CLI::App& app, CacheOptions& cache);
 
+// Most tokens to generate.
+void add_predict_flag(CLI::App& app, int64_t& n_predict);
+// Throws Error(invalid_argument) unless it is -1 or more.
+void check_predict(int64_t n_predict);
+
+struct ChatFlags {
+  std::optional<std::string> system;
+  ChatOptions options;
+  std::optional<int64_t> thinking_budget;  // tokens
+  // Some flag was given.
+  bool given() const {
+    return system || !options.template_name.empty() || options.thinking || thinking_budget;
+  }
+};
+void add_chat_flags(CLI::App& app, ChatFlags& chat);
+
 // `seed` stays empty for -1: a random one is wanted.
 void add_sampling_flags(CLI::App& app, SamplingOptions& sampling, std::optional<uint64_t>& seed);
+// Short enough to type again, and exact in every JSON reader.
+uint64_t random_seed();
 
 void add_json_flag(CLI::App& app, bool& json, const std::string& help);
 

@@ -15,6 +15,10 @@ Json json_of_param(const ParamInfo& param) {
     json["kind"] = "integer";
     json["min"] = param.min;
     json["max"] = param.max;
+  } else if (param.kind == ParamInfo::Kind::real) {
+    json["kind"] = "real";
+    json["min"] = param.real_min;
+    json["max"] = param.real_max;
   } else {
     json["kind"] = "choice";
     json["choices"] = param.choices;
@@ -40,6 +44,7 @@ Json json_of_run(const GenerateResult& result, const std::string& policy, const 
       std::min(static_cast<double>(result.cache.n_seen), static_cast<double>(result.n_prompt));
   const double n_decoded = static_cast<double>(result.cache.n_seen) - n_prefilled;
   return {{"text", result.text},
+          {"thinking", result.thinking},
           {"n_prompt", result.n_prompt},
           {"n_generated", result.tokens.size()},
           {"finish_reason", finish_reason_name(result.finish_reason)},

@@ -24,28 +24,29 @@ template <typename... Args>
   throw Error(ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...));
 }
 
-std::string read_file(const std::string& path) {
+}  // namespace
+
+std::string read_text(const std::string& path, const std::string& flag) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) refuse("--file {}: {}, allowed: a text file", path, std::strerror(errno));
+  if (file == nullptr) refuse("{} {}: {}, allowed: a text file", flag, path, std::strerror(errno));
   std::string text;
   std::vector<char> chunk(1 << 16);
   while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), file.get())) {
     text.append(chunk.data(), n);
     if (text.size() > kMaxBytes)
-      refuse("--file {}: more than {} bytes, allowed: up to that", path, kMaxBytes);
+      refuse("{} {}: more than {} bytes, allowed: up to that", flag, path, kMaxBytes);
   }
-  if (std::ferror(file.get()) != 0) refuse("--file {}: {}, allowed: a text file", path, std::strerror(errno));
-  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (std::ferror(file.get()) != 0)
+    refuse("{} {}: {}, allowed: a text file", flag, path, std::strerror(errno));
   return text;
 }
-
-}  // namespace
 
 std::string read_prompt(const std::optional<std::string>& text, const std::optional<std::string>& path) {
   if (text && path) refuse("--prompt and --file both given, allowed: one of them");
   if (!text && !path) refuse("no prompt given, allowed: -p TEXT or -f FILE");
   const std::string source = path ? "--file " + *path : "--prompt";
-  std::string prompt = path ? read_file(*path) : *text;
+  std::string prompt = path ? read_text(*path, "--file") : *text;
+  if (path && prompt.ends_with('\n')) prompt.pop_back();
   if (prompt.empty()) refuse("{}: empty prompt, allowed: at least one character", source);
   if (const auto offset = find_invalid_utf8(prompt)) {
     refuse("{}: byte {} at offset {} is not UTF-8, allowed: UTF-8 text", source,

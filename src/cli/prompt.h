@@ -12,4 +12,7 @@ namespace kvase::cli {
 // byte offset).
 std::string read_prompt(const std::optional<std::string>& text, const std::optional<std::string>& path);
 
+// A whole text file; `flag` is named in errors. Throws Error(invalid_argument): unreadable, too large.
+std::string read_text(const std::string& path, const std::string& flag);
+
 }  // namespace kvase::cli

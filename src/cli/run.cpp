@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT
 // kvase run: one prompt, one answer, streamed.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
-#include <random>
 #include <string>
+#include <vector>
 
+#include "cli/answer_view.h"
 #include "cli/arguments.h"
+#include "cli/chat_prompt.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
+#include "cli/jobs.h"
 #include "cli/json.h"
+#include "cli/many.h"
 #include "cli/messages.h"
 #include "cli/prompt.h"
+#include "cli/run_report.h"
 #include "kvase/kvase.h"
 
 namespace kvase::cli {
@@ -29,18 +33,26 @@ struct RunFlags {
   std::optional<std::string> file;
   std::optional<uint64_t> seed;
   int64_t n_predict = -1;
+  uint32_t n_parallel = 1;
+  std::optional<std::string> prompts;
+  std::optional<std::string> out;
+  bool is_chat = false;
+  ChatFlags chat;
   bool json = false;
   bool verbose = false;
 };
 
 constexpr const char* kFooter = R"(
-The text goes to stdout, everything else to stderr. The prompt is raw text: no chat template is applied, no escapes are
-read. Exit status: 0 done, 1 failure at run time, 2 bad arguments or input, 130 stopped by Ctrl-C (what there is was
-printed).
+The text goes to stdout, everything else to stderr. Without --chat the prompt is raw text: no chat template is applied. No
+escapes are read. Thinking is shown, dimmed, where stdout is a terminal; --json has it too. Exit status: 0 done, 1 failure
+at run time, 2 bad arguments or input, 130 stopped by Ctrl-C (what there is was printed).
 
 Examples:
   kvase run -m model.gguf -p "Once upon a time" -n 200
+  kvase run -m model.gguf --chat -p "Why is the sky blue?" --think off
   kvase run -m model.gguf -f question.txt --kv vase-attnv --kv-budget 1024 --temp 0.6 --seed 7
+  kvase run -m model.gguf -p "Name a bird." -np 4 -s 1 -n 20
+  kvase run -m model.gguf --prompts questions.jsonl -o answers.jsonl -np 8 --chat
   kvase run -m model.gguf -f book.txt --kv snapkv:smooth=max --kv-budget 512MiB --kv-interval 256 --json
 )";
 
@@ -49,10 +61,23 @@ void add_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("-f,--file", flags.file, "A file with the prompt; one newline at its end is dropped")
       ->type_name("FILE")
       ->group("Text");
-  add_number<int64_t>(
-      app, "-n,--predict", flags.n_predict,
-      "Most tokens to generate, -1 (default): until the model ends or its trained context is reached")
-      ->group("Text");
+  add_predict_flag(app, flags.n_predict);
+  add_number<uint32_t>(app, "-np,--parallel", flags.n_parallel,
+                       "Answers at once, each in cache rows of its own (default 1). With -p or -f: that many "
+                       "answers to the one prompt, "
+                       "with seeds s, s + 1, ...")
+      ->group("Many");
+  app.add_option("--prompts", flags.prompts,
+                 "JSON lines instead of one prompt: {\"prompt\": \"...\", \"id\": ..., \"seed\": ...} each")
+      ->type_name("FILE")
+      ->group("Many");
+  app.add_option("-o,--out", flags.out,
+                 "Where the answers to --prompts go, as JSON lines; ids that are there already are skipped")
+      ->type_name("FILE")
+      ->group("Many");
+  app.add_flag("--chat", flags.is_chat, "The prompt is a user's message: put it in the model's chat template")
+      ->group("Chat");
+  add_chat_flags(app, flags.chat);
   add_model_flag(app, flags.model.path);
   add_engine_flags(app, flags.model, flags.engine);
   add_policy_flag(app, flags.engine.cache.policy);
@@ -62,41 +87,6 @@ void add_flags(CLI::App& app, RunFlags& flags) {
   add_json_flag(app, flags.json, "One JSON object on stdout instead of the streamed text");
   app.add_flag("--verbose", flags.verbose, "Say on stderr what was loaded and chosen")->group("Output");
   finish_help(app, kFooter);
-}
-
-// Short enough to type again, and exact in every JSON reader.
-uint64_t random_seed() { return std::random_device()(); }
-
-// ---- what is said before and after
-// ---------------------------------------------------------------------------------
-
-std::string length_promise(const MemoryPlan& plan) {
-  if (!plan.evicts) return fmt::format("for up to {} tokens", plan.shape.budget);
-  if (plan.prefill == Prefill::whole)
-    return fmt::format("for any answer to a prompt of up to {} tokens", plan.capacity - plan.shape.interval);
-  return "for any length";
-}
-
-std::string shape_text(const MemoryPlan& plan) {
-  if (!plan.evicts) return fmt::format("{} slots per head, nothing evicted", plan.capacity);
-  return fmt::format("{} slots per head: budget {} + interval {}, window {}, sinks {}", plan.capacity,
-                     plan.shape.budget, plan.shape.interval, plan.shape.window, plan.shape.n_sink);
-}
-
-void print_memory_line(const MemoryPlan& plan) {
-  fmt::print(stderr, "KV cache: {} bytes ({}) {}: {}, {}\n", with_commas(plan.kv_bytes),
-             human_bytes(plan.kv_bytes), length_promise(plan), plan.policy, shape_text(plan));
-}
-
-void warn_about_options(const CacheOptions& cache, const MemoryPlan& plan) {
-  if (!plan.evicts &&
-      (cache.budget || cache.interval || cache.window || cache.n_sink || parse_policy(cache.policy).budget)) {
-    print_warning("full ignores budget, interval, window and sinks: it keeps everything up to -c tokens");
-  }
-  if (plan.evicts && plan.prefill == Prefill::bounded && cache.n_ctx) {
-    print_warning(fmt::format("-c {} has no effect: {} needs no context, its cache never grows", *cache.n_ctx,
-                              plan.policy));
-  }
 }
 
 void warn_about_positions(const ModelInfo& info, size_t n_prompt, int64_t n_predict) {
@@ -109,14 +99,29 @@ void warn_about_positions(const ModelInfo& info, size_t n_prompt, int64_t n_pred
   }
 }
 
-void print_details(const ModelInfo& info, const EngineOptions& options, const SamplingOptions& sampling) {
+// Types and counts, and what they mean for answers side by side.
+std::string weights_text(const Model& model) {
+  std::string kinds;
+  bool all_ignore_batch = true;
+  for (const WeightKind& kind : model.weight_kinds()) {
+    kinds += fmt::format("{}{} {}{}", kinds.empty() ? "" : ", ", kind.count, kind.type,
+                         kind.repacked ? " repacked" : "");
+    all_ignore_batch = all_ignore_batch && kind.ignores_batch;
+  }
+  return fmt::format("{}; {}", kinds,
+                     all_ignore_batch ? "the same text alone and beside other sequences"
+                                      : "beside other sequences the text may differ in near ties");
+}
+
+void print_details(const Model& model, const EngineOptions& options, const SamplingOptions& sampling) {
+  const ModelInfo& info = model.info();
   fmt::print(stderr,
              "model: {} ({}), {} layers, {} query heads on {} KV heads of size {}, vocabulary {}, trained "
              "context {}\n",
              one_line(info.name.empty() ? info.path : info.name), info.architecture, info.n_layers,
              info.n_heads, info.n_kv_heads, info.head_dim, info.n_vocab, info.n_ctx_train);
-  fmt::print(stderr, "weights: {} bytes ({})\n", with_commas(info.weights_bytes),
-             human_bytes(info.weights_bytes));
+  fmt::print(stderr, "weights: {} bytes ({}): {}\n", with_commas(info.weights_bytes),
+             human_bytes(info.weights_bytes), weights_text(model));
   fmt::print(stderr, "engine: {} threads, at most {} tokens a step, keys {}, values {}\n", options.n_threads,
              options.n_ubatch, row_type_name(options.cache.type_k), row_type_name(options.cache.type_v));
   fmt::print(stderr, "sampling: temp {}, top-k {}, top-p {}, min-p {}\n", sampling.temperature,
@@ -140,68 +145,126 @@ void print_summary(const GenerateResult& result, const std::string& policy, cons
   fmt::print(stderr, "end       {}, seed {}\n", finish_reason_name(result.finish_reason), result.seed);
 }
 
-// ---- the run
-// -------------------------------------------------------------------------------------------------------
-
-// A line on a terminal that is overwritten while the prompt is read.
-class Progress {
- public:
-  explicit Progress(bool wanted) : shown_(wanted && isatty(STDERR_FILENO) == 1) {}
-  void update(size_t done, size_t total) {
-    if (!shown_) return;
-    fmt::print(stderr, "\rreading the prompt: {} of {} tokens", done, total);
-    dirty_ = true;
+void set_prompt(const Model& model, const std::string& text, const RunFlags& flags,
+                GenerateRequest& request) {
+  if (!flags.is_chat) {
+    request.prompt = model.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
+    return;
   }
-  void clear() {
-    if (dirty_) fmt::print(stderr, "\r\033[K");
-    dirty_ = false;
-  }
-
- private:
-  bool shown_ = false;
-  bool dirty_ = false;
-};
-
-void write_text(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  std::vector<ChatMessage> messages = first_messages(flags.chat);
+  messages.push_back({.role = "user", .content = text});
+  set_chat_prompt(model, messages, flags.chat, request);
 }
 
-GenerateResult answer(Engine& engine, const GenerateRequest& request, const RunFlags& flags) {
+// A request for a prompt; its seed is the caller's.
+GenerateRequest make_request(const Model& model, const std::string& prompt, uint64_t seed,
+                             const RunFlags& flags) {
+  GenerateRequest request;
+  set_prompt(model, prompt, flags, request);
+  request.sampling = flags.sampling;
+  request.sampling.seed = seed;
+  request.n_predict = flags.n_predict;
+  return request;
+}
+
+void print_about_engine(const Engine& engine, const RunFlags& flags) {
+  for (const std::string& warning : engine.model().info().warnings) print_warning(warning);
+  warn_about_options(flags.engine.cache, engine.plan());
+  if (flags.json || flags.prompts) return;
+  if (flags.verbose) print_details(engine.model(), engine.options(), flags.sampling);
+  print_memory_line(engine.plan());
+}
+
+// One prompt, one answer, streamed.
+int answer_one(Engine& engine, const std::string& prompt, uint64_t seed, const RunFlags& flags) {
   const Interrupt interrupt;
-  Progress progress(!flags.json);
+  AnswerView view;
+  const GenerateRequest request = make_request(engine.model(), prompt, seed, flags);
   // Said only once work has begun: an error is then the only line on stderr.
   bool announced = false;
   const auto announce = [&] {
     if (announced) return;
     announced = true;
-    for (const std::string& warning : engine.model().info().warnings) print_warning(warning);
-    warn_about_options(flags.engine.cache, engine.plan());
+    print_about_engine(engine, flags);
     warn_about_positions(engine.model().info(), request.prompt.size(), request.n_predict);
-    if (flags.json) return;
-    if (flags.verbose) print_details(engine.model().info(), engine.options(), request.sampling);
-    print_memory_line(engine.plan());
   };
   GenerateHooks hooks;
   hooks.should_stop = [] { return Interrupt::requested(); };
   hooks.on_prefill = [&](size_t done, size_t total) {
     announce();
-    progress.update(done, total);
+    if (!flags.json) view.show_progress(done, total);
   };
   hooks.on_text = [&](std::string_view text) {
     announce();
-    progress.clear();
-    if (!flags.json) write_text(text);
+    if (!flags.json) view.show_text(text);
   };
-  GenerateResult result = generate(engine, request, hooks);
+  hooks.on_thinking = [&](std::string_view text) {
+    announce();
+    if (!flags.json) view.show_thinking(text);
+  };
+  const GenerateResult result = generate(engine, request, hooks);
   announce();
-  progress.clear();
-  return result;
+  if (!flags.json) view.finish();
+  const std::string& policy = flags.engine.cache.policy;
+  if (flags.json) {
+    print_json(json_of_run(result, policy, engine.plan()));
+  } else {
+    print_summary(result, policy, engine.plan());
+  }
+  finish_stdout();
+  return result.finish_reason == FinishReason::cancelled ? kExitInterrupted : kExitOk;
 }
 
-void finish_stdout() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw Error(ErrorCode::device, "stdout: the text could not be written, allowed: a place with room");
+// One prompt, n answers: seeds s, s + 1, ... so that each can be had alone again.
+int answer_n_times(Engine& engine, const std::string& prompt, uint64_t seed, const RunFlags& flags) {
+  std::vector<Job> jobs;
+  for (uint32_t number = 0; number < flags.n_parallel; ++number) {
+    jobs.push_back({.id = std::to_string(number + 1), .prompt = prompt, .seed = seed + number});
+  }
+  print_about_engine(engine, flags);
+  const bool all = answer_many(
+      engine, jobs,
+      [&](const Job& job) { return make_request(engine.model(), job.prompt, *job.seed, flags); },
+      [&](const Job& job, const GenerateResult& result) {
+        if (flags.json) return print_json(json_of_run(result, flags.engine.cache.policy, engine.plan()));
+        fmt::print("--- answer {} of {}: seed {}, {} tokens, {}\n{}\n", job.id, flags.n_parallel, *job.seed,
+                   result.tokens.size(), finish_reason_name(result.finish_reason), result.text);
+      });
+  finish_stdout();
+  return all ? kExitOk : kExitInterrupted;
+}
+
+// A file of prompts; answers that are in the output file already are not asked for again.
+int answer_file(Engine& engine, std::vector<Job> jobs, uint64_t seed, const RunFlags& flags) {
+  std::optional<AnswerFile> file;
+  if (flags.out) file.emplace(*flags.out);
+  std::erase_if(jobs, [&](const Job& job) { return file && file->has(job.id); });
+  print_about_engine(engine, flags);
+  const bool all = answer_many(
+      engine, jobs,
+      [&](const Job& job) {
+        return make_request(engine.model(), job.prompt, job.seed.value_or(seed), flags);
+      },
+      [&](const Job& job, const GenerateResult& result) {
+        Json row = {{"id", job.id}};
+        row.update(json_of_run(result, flags.engine.cache.policy, engine.plan()));
+        if (file) {
+          file->append(job.id, row);
+        } else {
+          print_json(row);
+        }
+      });
+  finish_stdout();
+  return all ? kExitOk : kExitInterrupted;
+}
+
+void check_combinations(const RunFlags& flags) {
+  const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
+  if (flags.prompts && (flags.prompt || flags.file))
+    refuse("--prompts and --prompt or --file given, allowed: one of them");
+  if (flags.out && !flags.prompts) refuse("--out without --prompts, allowed: with it");
+  if (!flags.is_chat && flags.chat.given()) {
+    refuse("--system-prompt, --chat-template, --think or --think-budget without --chat, allowed: with it");
   }
 }
 
@@ -215,33 +278,23 @@ int run_command(const Arguments& arguments) {
   if (!parse(app, arguments)) return kExitOk;
 
   require_model(flags.model.path);
-  if (flags.n_predict < -1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("--predict {}, allowed: -1 (until the end) or more", flags.n_predict));
-  }
-  const std::string prompt = read_prompt(flags.prompt, flags.file);
+  check_predict(flags.n_predict);
+  check_combinations(flags);
+  const std::vector<Job> jobs =
+      flags.prompts ? parse_jobs(read_text(*flags.prompts, "--prompts"), "--prompts " + *flags.prompts)
+                    : std::vector<Job>{};
+  const std::string prompt = flags.prompts ? "" : read_prompt(flags.prompt, flags.file);
   check_sampling(flags.sampling);
+  flags.engine.n_sequences = flags.n_parallel;
   // Refuses a cache that cannot be before it reads the weights.
-  plan_memory(read_model_info(flags.model.path), flags.engine.cache);
+  plan_memory(read_model_info(flags.model.path), flags.engine.cache, flags.n_parallel);
 
   const Model model = Model::load(flags.model);
   Engine engine(model, flags.engine);
-  GenerateRequest request;
-  request.prompt = model.tokenize(prompt, /*add_special=*/true, /*parse_special=*/true);
-  request.sampling = flags.sampling;
-  request.sampling.seed = flags.seed ? *flags.seed : random_seed();
-  request.n_predict = flags.n_predict;
-  const GenerateResult result = answer(engine, request, flags);
-
-  const std::string& policy = flags.engine.cache.policy;
-  if (flags.json) {
-    print_json(json_of_run(result, policy, engine.plan()));
-  } else {
-    write_text("\n");
-    print_summary(result, policy, engine.plan());
-  }
-  finish_stdout();
-  return result.finish_reason == FinishReason::cancelled ? kExitInterrupted : kExitOk;
+  const uint64_t seed = flags.seed ? *flags.seed : random_seed();
+  if (flags.prompts) return answer_file(engine, jobs, seed, flags);
+  if (flags.n_parallel > 1) return answer_n_times(engine, prompt, seed, flags);
+  return answer_one(engine, prompt, seed, flags);
 }
 
 }  // namespace kvase::cli

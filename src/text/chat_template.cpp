@@ -33,7 +33,7 @@ struct ThinkingTraits {
 // Files hold a template's line breaks as such or as a backslash and an n.
 std::string with_line_breaks(std::string source) {
   for (size_t at = source.find("\\n"); at != std::string::npos; at = source.find("\\n", at)) {
-    source.replace(at, 2, "\n");
+    source.replace(at, 2, 1, '\n');
   }
   return source;
 }

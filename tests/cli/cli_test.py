@@ -76,8 +76,8 @@ class BadInput(CliTest):
         return ["run", "-m", self.model, "-p", "Hello", *flags]
 
     def test_commands(self):
-        self.refuse([], "no command", "run, policies, plan, score")
-        self.refuse(["bogus"], "unknown command", "bogus", "run, policies, plan, score")
+        self.refuse([], "no command", "run, chat, policies, plan, score")
+        self.refuse(["bogus"], "unknown command", "bogus", "run, chat, policies, plan, score")
         self.refuse(["--bogus"], "--bogus", "allowed")
         self.refuse(["run", "--bogus"], "unknown argument", "--bogus", "kvase run --help")
         self.refuse(self.run_with("stray"), "unknown argument", "stray")
@@ -212,7 +212,8 @@ class Help(CliTest):
         text = kvase("run", "--help").stdout.decode()
         for flag in ["-m,", "-p,", "-f,", "-n,", "-t,", "-s,", "-c,", "-ub", "--temp", "--top-k", "--top-p", "--min-p", "-ctk",
                      "-ctv", "--cache-type-k", "--cache-type-v", "--kv ", "--kv-budget", "--kv-interval", "--kv-window",
-                     "--kv-sinks", "--prefill", "--no-repack", "--json", "--verbose"]:
+                     "--kv-sinks", "--prefill", "--no-repack", "--json", "--verbose", "--chat ", "-sys", "--chat-template",
+                     "--think ", "--think-budget"]:
             self.assertIn(flag, text)
 
     def test_version(self):
@@ -222,7 +223,7 @@ class Help(CliTest):
 
 
 class Run(CliTest):
-    FIELDS = {"text", "n_prompt", "n_generated", "finish_reason", "seed", "prefill_tps", "decode_tps", "kv"}
+    FIELDS = {"text", "thinking", "n_prompt", "n_generated", "finish_reason", "seed", "prefill_tps", "decode_tps", "kv"}
     KV_FIELDS = {"policy", "budget", "capacity", "bytes", "side_bytes", "map_bytes", "n_seen", "n_kept", "n_evictions",
                  "evict_ms"}
 

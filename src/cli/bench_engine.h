@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What `kvase bench` measures: something that takes tokens, many at once or one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "kvase/options.h"
+
+namespace kvase::cli {
+
+struct BenchSetup {
+  bool peer = false;  // libllama instead of kvase; of `engine` it reads all but the cache's policy and shape
+  ModelOptions model;
+  EngineOptions engine;  // cache.n_ctx: positions of one sequence, all that will ever be appended
+};
+
+nlohmann::json json_of_setup(const BenchSetup& setup);
+BenchSetup setup_of_json(const nlohmann::json& json);
+
+struct BenchMemory {
+  uint64_t kv_bytes = 0;
+  std::optional<uint64_t> side_bytes = {};  // nothing: no such thing in this engine
+  std::optional<uint64_t> map_bytes = {};
+};
+
+// Every sequence has the same length at any time. The tokens depend on place and sequence alone, so all
+// engines get the same. Logits are computed for the last token of a sequence and nobody reads them.
+class BenchEngine {
+ public:
+  virtual ~BenchEngine() = default;
+  virtual void clear() = 0;           // empties all sequences
+  virtual void fill(uint32_t n) = 0;  // appends n tokens to every sequence, as a prompt
+  virtual void step() = 0;            // appends one token to every sequence, all together
+  virtual BenchMemory memory() const = 0;
+  virtual std::optional<double> evict_ms() const { return std::nullopt; }   // in events so far, since clear()
+  virtual std::optional<std::string> note() const { return std::nullopt; }  // how it computes, for the reader
+};
+
+std::unique_ptr<BenchEngine> make_kvase_engine(const BenchSetup& setup);
+
+// The token of one sequence at one place: spread over the vocabulary, the same in every run.
+int32_t bench_token(uint32_t sequence, uint32_t pos, uint32_t n_vocab);
+
+}  // namespace kvase::cli

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// What `kvase bench` measured, as rows of JSON and as a table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench_engine.h"
+#include "cli/json.h"
+
+namespace kvase::cli {
+
+// What holds for every row of a run.
+struct BenchConditions {
+  std::string model = {};  // path
+  uint32_t n_threads = 0;
+  uint32_t n_ubatch = 0;
+  uint32_t n_sequences = 0;
+  uint32_t n_prompt = 0;  // tokens of one sequence in the measurement of a prompt from empty
+  uint32_t n_gen = 0;     // steps in one round
+};
+
+// One engine at one context. Speeds and times count the tokens of all sequences; vectors have a number per
+// round.
+struct BenchRow {
+  bool peer = false;
+  std::string policy = {};
+  uint32_t n_ctx = 0;        // tokens in each sequence when timing starts
+  uint32_t n_positions = 0;  // n_ctx and all steps of all rounds
+  BenchMemory memory = {};
+  std::optional<std::string> note = {};
+  std::vector<double> decode_tps = {};
+  std::vector<double> prompt_tps = {};
+  std::vector<double> decode_cpu_ms = {};  // processor time of all threads per token
+  std::vector<double> prompt_cpu_ms = {};
+  std::optional<double> prefill_tps = {};  // of the fill up to n_ctx, timed once
+  std::optional<double> evict_share = {};  // of the time of all rounds
+  std::optional<uint64_t> peak_rss_bytes = {};
+};
+
+// REQUIRES: not empty.
+double median(std::vector<double> numbers);
+
+// The median over rounds of a / b; nothing without numbers. Rounds are neighbours in time, so noise hits both
+// alike.
+std::optional<double> median_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
+// The libllama row with the same context, or nullptr.
+const BenchRow* find_peer(const std::vector<BenchRow>& rows, const BenchRow& row);
+
+Json json_of_bench_row(const BenchConditions& conditions, const BenchRow& row, const BenchRow* peer);
+
+// Columns "VS PEER" only if there is a peer.
+std::string bench_table(const BenchConditions& conditions, const std::vector<BenchRow>& rows);
+
+}  // namespace kvase::cli
