@@ -36,6 +36,7 @@ struct RunFlags {
   uint32_t n_parallel = 1;
   std::optional<std::string> prompts;
   std::optional<std::string> out;
+  std::vector<std::string> stop;
   bool is_chat = false;
   ChatFlags chat;
   bool json = false;
@@ -62,10 +63,11 @@ void add_flags(CLI::App& app, RunFlags& flags) {
       ->type_name("FILE")
       ->group("Text");
   add_predict_flag(app, flags.n_predict);
-  add_number<uint32_t>(app, "-np,--parallel", flags.n_parallel,
-                       "Answers at once, each in cache rows of its own (default 1). With -p or -f: that many "
-                       "answers to the one prompt, "
-                       "with seeds s, s + 1, ...")
+  add_number<uint32_t>(
+      app, "--parallel", flags.n_parallel,
+      "Also -np. Answers at once, each in cache rows of its own (default 1). With -p or -f: that many "
+      "answers to the one prompt, "
+      "with seeds s, s + 1, ...")
       ->group("Many");
   app.add_option("--prompts", flags.prompts,
                  "JSON lines instead of one prompt: {\"prompt\": \"...\", \"id\": ..., \"seed\": ...} each")
@@ -75,6 +77,10 @@ void add_flags(CLI::App& app, RunFlags& flags) {
                  "Where the answers to --prompts go, as JSON lines; ids that are there already are skipped")
       ->type_name("FILE")
       ->group("Many");
+  app.add_option("--stop", flags.stop,
+                 "End the answer before this text, wherever tokens cut it; may be given several times")
+      ->type_name("TEXT")
+      ->group("Text");
   app.add_flag("--chat", flags.is_chat, "The prompt is a user's message: put it in the model's chat template")
       ->group("Chat");
   add_chat_flags(app, flags.chat);
@@ -164,6 +170,7 @@ GenerateRequest make_request(const Model& model, const std::string& prompt, uint
   request.sampling = flags.sampling;
   request.sampling.seed = seed;
   request.n_predict = flags.n_predict;
+  request.stop = flags.stop;
   return request;
 }
 
