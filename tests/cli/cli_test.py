@@ -336,6 +336,61 @@ class Run(CliTest):
         self.assertEqual(run["kv"]["capacity"], 64)
 
 
+class Many(CliTest):
+    """One prompt with many seeds, many prompts from a file, and taking up a run that was stopped."""
+
+    def rows(self, *arguments):
+        result = kvase("run", "-m", self.model, *SMALL, *ONE_THREAD, "-n", "20", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        return [json.loads(line) for line in result.stdout.decode().splitlines()]
+
+    def jobs(self, n):
+        lines = [json.dumps({"id": f"q{i}", "prompt": "word " * (i + 1), "seed": 50 + i}) for i in range(n)]
+        return self.file("jobs.jsonl", ("\n".join(lines) + "\n").encode())
+
+    def test_n_answers_have_n_seeds_and_are_those_given_alone(self):
+        rows = self.rows("-p", "Hello", "-np", "4", "-s", "7", "--json")
+        self.assertEqual(sorted(row["seed"] for row in rows), [7, 8, 9, 10])
+        for row in rows:
+            alone = self.rows("-p", "Hello", "-s", str(row["seed"]), "--json")[0]
+            self.assertEqual(row["text"], alone["text"])
+            self.assertEqual(row["kv"]["bytes"], 4 * alone["kv"]["bytes"])
+
+    def test_a_file_of_prompts_is_answered_as_each_would_be_alone(self):
+        rows = self.rows("--prompts", self.jobs(5), "-np", "3")
+        self.assertEqual(sorted(row["id"] for row in rows), ["q0", "q1", "q2", "q3", "q4"])
+        for row in rows:
+            number = int(row["id"][1:])
+            alone = self.rows("-p", "word " * (number + 1), "-s", str(50 + number), "--json")[0]
+            self.assertEqual(row["text"], alone["text"])
+
+    def test_a_stopped_run_is_taken_up(self):
+        out = self.dir / "answers.jsonl"
+        self.rows("--prompts", self.jobs(5), "-o", str(out))
+        whole = out.read_text().splitlines(keepends=True)
+        out.write_text("".join(whole[:2]) + whole[2][:30])  # stopped in the middle of a line
+        self.rows("--prompts", self.jobs(5), "-o", str(out))
+        answers = {row["id"]: row["text"] for row in map(json.loads, out.read_text().splitlines())}
+        self.assertEqual(answers, {row["id"]: row["text"] for row in map(json.loads, whole)})
+
+    def test_bad_jobs(self):
+        model = ["run", "-m", self.model, *SMALL, *ONE_THREAD]
+        self.refuse([*model, "--prompts", self.file("bad.jsonl", b"nonsense\n")], "line 1", "no JSON object")
+        self.refuse([*model, "--prompts", str(self.dir / "nowhere")], "--prompts", "nowhere")
+        self.refuse([*model, "--prompts", self.jobs(1), "-p", "Hello"], "allowed: one of them")
+        self.refuse([*model, "-p", "Hello", "-o", "x"], "--out without --prompts")
+        self.refuse([*model, "-p", "Hello", "-np", "0"], "-np 0", "1..256")
+        self.refuse([*model, "--prompts", self.jobs(1), "-o", "/proc/nowhere/x"], "--out")
+
+    def test_stop_strings_end_the_answer(self):
+        plain = self.run_json("-n", "60", "--temp", "0")["text"]
+        middle = plain[len(plain) // 2:][:4]
+        stopped = self.run_json("-n", "60", "--temp", "0", "--stop", middle, "--stop", "not in there at all")
+        self.assertEqual(stopped["text"], plain[:plain.index(middle)])
+        self.assertEqual(stopped["finish_reason"], "stop")
+        self.refuse(["run", "-m", self.model, "-p", "Hello", *SMALL, "--stop", ""], "stop")
+
+
 class Tables(CliTest):
     def test_policies(self):
         policies = self.json_of(["policies", "--json"])
