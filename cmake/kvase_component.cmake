@@ -1,5 +1,5 @@
 # kvase_component(name SOURCES ... LINKS ...): one folder of src/ as a static library with the project's warnings.
-# kvase_test(name SOURCES ... LINKS ...): one GoogleTest executable, registered test by test.
+# kvase_test(name SOURCES ... LINKS ... [PROPERTIES ...]): one GoogleTest executable, registered test by test.
 include(GoogleTest)
 
 function(kvase_target_settings target)
@@ -29,12 +29,12 @@ function(kvase_component name)
 endfunction()
 
 function(kvase_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS;PROPERTIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   kvase_target_settings(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name} PRIVATE KVASE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              KVASE_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${arg_PROPERTIES})
 endfunction()

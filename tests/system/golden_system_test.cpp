@@ -35,7 +35,7 @@ TEST_P(ScoreCommand, AgreesWithTheReference) {
   for (const golden::Expectation& expected : golden_case.expected) {
     SCOPED_TRACE(expected.name + " = " + expected.policy);
     const ScoreResult result = score(input, options_for(golden_case, expected.policy));
-    const bool race = parse_policy(expected.policy).info.name == "vase-attnv";
+    const std::string method = parse_policy(expected.policy).info.name;
     const size_t n_kept = expected.keep.size() / input.n_kv_heads;
     for (uint32_t kv_head = 0; kv_head < input.n_kv_heads; ++kv_head) {
       const auto first = expected.keep.begin() + static_cast<ptrdiff_t>(kv_head * n_kept);
@@ -48,7 +48,7 @@ TEST_P(ScoreCommand, AgreesWithTheReference) {
         if (std::isinf(found) || std::isinf(wanted)) {
           EXPECT_EQ(found, wanted) << "head " << kv_head << " slot " << slot;
         } else {
-          EXPECT_NEAR(found, wanted, 1e-5 * (race ? 1.0 : std::abs(wanted)))
+          EXPECT_NEAR(found, wanted, golden::tolerance(method, wanted))
               << "head " << kv_head << " slot " << slot;
         }
       }
