@@ -227,7 +227,7 @@ class Bench {
   Bench(const BenchFlags& flags, const BenchConditions& conditions)
       : flags_(&flags), conditions_(&conditions) {}
 
-  // prompt_tps alone.
+  // The prompt's speed alone.
   std::vector<BenchRow> measure_prompt() {
     std::vector<Contestant> contestants = start(0, flags_->n_prompt);
     for (uint32_t round = 0; round < flags_->n_rounds; ++round) {
@@ -241,12 +241,15 @@ class Bench {
     return finish(contestants);
   }
 
-  // All but prompt_tps.
+  // All but the prompt's.
   std::vector<BenchRow> measure_context(uint32_t n_ctx) {
     std::vector<Contestant> contestants = start(n_ctx, n_ctx + flags_->n_rounds * conditions_->n_gen);
     const uint32_t n_steps = std::min(kWarmUpSteps, n_ctx - 1);
-    for (Contestant& contestant : contestants)
-      contestant.row.prefill_tps = fill(contestant, n_ctx - n_steps).tps;
+    for (Contestant& contestant : contestants) {
+      const Speed speed = fill(contestant, n_ctx - n_steps);
+      contestant.row.prefill_tps = speed.tps;
+      contestant.row.prefill_cpu_ms = speed.cpu_ms;
+    }
     for (Contestant& contestant : contestants)
       ask(contestant, {{"do", "decode"}, {"n", n_steps}}, "warming up");
     for (uint32_t round = 0; round < flags_->n_rounds; ++round) {

@@ -79,6 +79,7 @@ Json json_of_bench_row(const BenchConditions& conditions, const BenchRow& row, c
           {"decode_cpu_ms", json_of(median_of(row.decode_cpu_ms))},
           {"prefill_tps", json_of(row.prefill_tps)},
           {"prefill_vs_libllama", json_of(ratios.prefill)},
+          {"prefill_cpu_ms", json_of(row.prefill_cpu_ms)},
           {"prompt_tps", json_of(median_of(row.prompt_tps))},
           {"prompt_tps_rounds", row.prompt_tps},
           {"prompt_vs_libllama", json_of(ratios.prompt)},

@@ -35,6 +35,7 @@ struct BenchRow {
   std::vector<double> prompt_tps = {};
   std::vector<double> decode_cpu_ms = {};  // processor time of all threads per token
   std::vector<double> prompt_cpu_ms = {};
+  std::optional<double> prefill_cpu_ms = {};
   std::optional<double> prefill_tps = {};  // of the fill up to n_ctx, timed once
   std::optional<double> evict_share = {};  // of the time of all rounds
   std::optional<uint64_t> peak_rss_bytes = {};

@@ -88,7 +88,7 @@ class Rows(BenchTest):
                           "prompt_vs_libllama"]:
                 self.assertGreater(row[field], 0, field)
             self.assertGreater(row["peak_rss_bytes"], row["kv_bytes"])
-            for field in ["decode_cpu_ms", "prompt_cpu_ms"]:
+            for field in ["decode_cpu_ms", "prefill_cpu_ms", "prompt_cpu_ms"]:
                 self.assertGreater(row[field], 0, field)
             self.assertEqual([len(row[field]) for field in ("decode_tps_rounds", "prompt_tps_rounds")], [2, 2])
             self.assertIsNone(row["stats_share"])
