@@ -148,6 +148,149 @@ inline std::vector<double> sketch_matrix(const SketchSpec& sketch, const EventCo
   return gaussian_matrix(key, head_dim, sketch.rank);
 }
 
+// ---- statistics of a slot among the others
+// ---------------------------------------------------------------------------
+
+using Rows = std::vector<std::span<const float>>;
+
+inline double cosine(std::span<const float> a, std::span<const float> b) {
+  const double lengths = length(a) * length(b);
+  return lengths > 0 ? dot(a, b) / lengths : 0;
+}
+
+// Mean cosine of each of `slots` to all of them, itself included; 0 for the other slots.
+inline std::vector<double> mean_cosines(const Rows& rows, const std::vector<size_t>& slots) {
+  std::vector<double> result(rows.size(), 0.0);
+  for (const size_t slot : slots) {
+    for (const size_t other : slots)
+      result[slot] += cosine(rows[slot], rows[other]) / static_cast<double>(slots.size());
+  }
+  return result;
+}
+
+// Solves A x = b by elimination with row pivots; A [n * n], symmetric.
+inline std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
+  const size_t n = b.size();
+  for (size_t column = 0; column < n; ++column) {
+    size_t pivot = column;
+    for (size_t row = column + 1; row < n; ++row) {
+      if (std::abs(a[row * n + column]) > std::abs(a[pivot * n + column])) pivot = row;
+    }
+    for (size_t other = 0; other < n; ++other) std::swap(a[column * n + other], a[pivot * n + other]);
+    std::swap(b[column], b[pivot]);
+    for (size_t row = column + 1; row < n; ++row) {
+      const double factor = a[row * n + column] / a[column * n + column];
+      for (size_t other = column; other < n; ++other) a[row * n + other] -= factor * a[column * n + other];
+      b[row] -= factor * b[column];
+    }
+  }
+  for (size_t row = n; row-- > 0;) {
+    for (size_t other = row + 1; other < n; ++other) b[row] -= a[row * n + other] * b[other];
+    b[row] /= a[row * n + row];
+  }
+  return b;
+}
+
+// x (X^T X + eps I)^-1 x, X the rows of `slots`, eps 1e-6 of the mean diagonal; 0 for the other slots.
+inline std::vector<double> leverages(const Rows& rows, const std::vector<size_t>& slots) {
+  const size_t n = rows[0].size();
+  std::vector<double> gram(n * n, 0.0), result(rows.size(), 0.0);
+  for (const size_t slot : slots) {
+    for (size_t index = 0; index < n * n; ++index)
+      gram[index] += static_cast<double>(rows[slot][index / n]) * rows[slot][index % n];
+  }
+  double trace = 0;
+  for (size_t d = 0; d < n; ++d) trace += gram[d * n + d];
+  for (size_t d = 0; d < n; ++d) gram[d * n + d] += 1e-6 * trace / static_cast<double>(n);
+  for (const size_t slot : slots) {
+    const std::vector<double> x(rows[slot].begin(), rows[slot].end());
+    const std::vector<double> y = solve(gram, x);
+    for (size_t d = 0; d < n; ++d) result[slot] += x[d] * y[d];
+  }
+  return result;
+}
+
+inline std::vector<size_t> by_position(const std::vector<int32_t>& pos) {
+  std::vector<size_t> order(pos.size());
+  for (size_t slot = 0; slot < order.size(); ++slot) order[slot] = slot;
+  std::ranges::sort(order, {}, [&](size_t slot) { return pos[slot]; });
+  return order;
+}
+
+// Released R-KV, before its softmax: the whole matrix of cosines with a zero diagonal; in each row the newest
+// entry above 0.5 set to 0 (the oldest slot's if there is none); the mean of each column.
+inline std::vector<double> redundancies(const HeadInput& head) {
+  const std::vector<size_t> order = by_position(head.pos);
+  std::vector<double> result(order.size(), 0.0);
+  for (const size_t row : order) {
+    std::vector<double> cosines;
+    size_t exempted = 0;
+    for (size_t place = 0; place < order.size(); ++place) {
+      cosines.push_back(order[place] == row ? 0 : cosine(head.k[row], head.k[order[place]]));
+      if (cosines.back() > 0.5) exempted = place;
+    }
+    cosines[exempted] = 0;
+    for (size_t place = 0; place < order.size(); ++place)
+      result[order[place]] += cosines[place] / static_cast<double>(order.size());
+  }
+  return result;
+}
+
+// LagKV's standard deviations, 0 where nothing is compared.
+inline std::vector<double> lags(const Rows& rows, const std::vector<int32_t>& pos, uint32_t lag,
+                                uint32_t n_sink) {
+  std::vector<size_t> order = by_position(pos);
+  std::erase_if(order, [&](size_t slot) { return pos[slot] < static_cast<int64_t>(n_sink); });
+  std::vector<double> result(pos.size(), 0.0);
+  const size_t n = rows[0].size();
+  for (size_t first = 0; first + 2 * lag <= order.size(); first += lag) {
+    for (size_t place = first; place < first + lag; ++place) {
+      std::vector<double> scaled;
+      double mean = 0, squares = 0;
+      for (size_t d = 0; d < n; ++d) {
+        double low = rows[order[first + lag]][d], high = low;
+        for (size_t next = first + lag; next < first + 2 * lag; ++next) {
+          low = std::min<double>(low, rows[order[next]][d]);
+          high = std::max<double>(high, rows[order[next]][d]);
+        }
+        scaled.push_back(high > low ? (rows[order[place]][d] - low) / (high - low) : 0.0);
+        mean += scaled.back() / static_cast<double>(n);
+      }
+      for (const double y : scaled) squares += (y - mean) * (y - mean);
+      result[order[place]] = std::sqrt(squares / static_cast<double>(n - 1));
+    }
+  }
+  return result;
+}
+
+// The statistics above; empty for those of a single row.
+inline std::vector<double> among_others(const HeadInput& head, Statistic statistic, const Needs& needs,
+                                        const EventContext& event) {
+  std::vector<size_t> all, candidates;
+  for (size_t slot = 0; slot < head.pos.size(); ++slot) {
+    all.push_back(slot);
+    if (head.pos[slot] < event.n_seen - event.window) candidates.push_back(slot);
+  }
+  switch (statistic) {
+    case Statistic::k_mean_cos:
+      return mean_cosines(head.k, candidates);
+    case Statistic::k_mean_cos_all:
+      return mean_cosines(head.k, all);
+    case Statistic::k_leverage:
+      return leverages(head.k, candidates);
+    case Statistic::v_leverage:
+      return leverages(head.v, candidates);
+    case Statistic::k_redundancy:
+      return redundancies(head);
+    case Statistic::k_lag:
+      return lags(head.k, head.pos, needs.lag.lag, event.n_sink);
+    case Statistic::v_lag:
+      return lags(head.v, head.pos, needs.lag.lag, event.n_sink);
+    default:
+      return {};
+  }
+}
+
 // Every column that `needs` names. `rank` is that of the slots' order; the caller may set another.
 inline HeadColumns columns(const HeadInput& head, const Needs& needs, const EventContext& event) {
   const size_t n_slots = head.pos.size();
@@ -160,6 +303,10 @@ inline HeadColumns columns(const HeadInput& head, const Needs& needs, const Even
   for (const Statistic statistic : needs.statistics) {
     if (statistic == Statistic::mass) {
       result[statistic] = mass(head, needs.mass, event);
+      continue;
+    }
+    if (const std::vector<double> values = among_others(head, statistic, needs, event); !values.empty()) {
+      result[statistic].assign(values.begin(), values.end());
       continue;
     }
     for (size_t slot = 0; slot < n_slots; ++slot) {
@@ -188,6 +335,8 @@ inline HeadColumns columns(const HeadInput& head, const Needs& needs, const Even
           break;
         case Statistic::v_sketch:
           value = in_window ? 0 : sketched_square(head.v[slot], matrix);
+          break;
+        default:  // of a slot among the others: done above
           break;
       }
       result[statistic].push_back(static_cast<float>(value));
