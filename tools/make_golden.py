@@ -18,6 +18,8 @@ the parallel arrays `name` and `policy` (a policy string). What is expected of `
                    keep.NAME   i32 [budget, n_kv_heads, n_events]  positions, ascending
                    order.NAME  i32 [budget, n_kv_heads, n_events]  positions in layout order
 
+    kind "pyramid": budgets of layers. case_N  i32 [4 + n_layers]: budget, window, sinks, beta, then slots per layer
+
 Noise samples: noise.uniform and noise.gumbel f64 [n] (stream race, head 0, index pos), noise.gauss f64
 [20, head_dim].
 Inputs are rounded to f16 first, so that a cache of that type holds the same numbers.
@@ -105,6 +107,14 @@ class Event:
         self.expected["keep." + name] = np.sort(keep, axis=-1).astype("<i4")
         if order is not None:
             self.expected["order." + name] = np.asarray(order).astype("<i4")
+
+    def add_in_order(self, name, policy, scores):
+        """The same scores by position and by slot, where the layout counts."""
+        self.add(name, policy, scores)
+        heads, m = self.n_kv_heads, self.n - self.w
+        tail = np.broadcast_to(np.arange(m, self.n), (heads, self.w))
+        self.add(name + "_slot", policy + ",axis=slot", None, self.ref.select(scores, self.budget), np.concatenate(
+            [self.ref.select_ranked(scores[:, :m], self.budget - self.w), tail], axis=-1))
 
     def add_vase(self, name, options, n_large, order_too=False, **kw):
         ranked = self.ref.select_vase_ranked(
@@ -200,6 +210,25 @@ def add_methods(event, n_large):
         event.add(name, policy, ref.score_cur_gauss(k, v, sketch, w),
                   ref.select_vase_dkv(k, v, event.budget, w, **key, fixed=moment == 0))
     event.add("cur_norms", "cur-norms", ref.score_cur_norms(k, v, w))
+    event.add("cur_exact", "cur-exact", ref.score_cur_exact(k, v, w))
+    event.add("leverage", "leverage", tail(ref.leverage(k[:, :m])))
+    event.add("knorm", "knorm", tail(ref.score_knorm(k)))
+    event.add("keydiff", "keydiff", tail(ref.score_keydiff(k)))
+
+    def lagkv(lag, cross):
+        scores = tail(ref.score_lagkv(k, v, 4, lag, cross))
+        scores[:, :4] = np.inf
+        return scores
+
+    event.add("lagkv_short", "lagkv:sinks=4", lagkv(128, False))
+    event.add("lagkv", "lagkv:lag=16,sinks=4", lagkv(16, False))
+    event.add("lagkv_cross", "lagkv:lag=9,cross=yes,sinks=4", lagkv(9, True))
+    event.add("lagkv_no_sinks", "lagkv:lag=7", tail(ref.score_lagkv(k, v, 0, 7)))
+    event.add_in_order("rkv", "rkv:kernel=7", ref.score_rkv(k, q))
+    event.add("rkv_lambda", "rkv:lambda=0.75,kernel=3", ref.score_rkv(k, q, 0.75, 3))
+    event.add("rkv_vase", "rkv-vase", ref.score_rkv_vase(k, q, w, smooth=False))
+    event.add_in_order("rkv_vase_avg", "rkv-vase:smooth=avg", ref.score_rkv_vase(k, q, w))
+    event.add("rkv_vase_lambda", "rkv-vase:lambda=0.9,smooth=avg", ref.score_rkv_vase(k, q, w, 0.9))
 
 
 # ---- ten events in a row ----
@@ -238,6 +267,22 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
             return np.concatenate([best, np.broadcast_to(np.arange(m, m + w), (best.shape[0], w))], axis=-1)
         return select
 
+    def best(score):
+        return lambda k, v, q, pos, key: ref.select(ref.with_tail(score(k)[:, :k.shape[1] - w], w), budget)
+
+    def rkv_vase(smooth):
+        def select(k, v, q, pos, key):
+            m = k.shape[1] - w
+            kept = ref.select_ranked(ref.score_rkv_vase(k, q, w, smooth=smooth)[:, :m], budget - w)
+            return np.concatenate([kept, np.broadcast_to(np.arange(m, m + w), (kept.shape[0], w))], axis=-1)
+        return select
+
+    def rkv(k, v, q, pos, key):
+        return ref.select(ref.score_rkv(k, q), budget)
+
+    def lagkv(k, v, q, pos, key):
+        return ref.select(ref.with_tail(ref.score_lagkv(k, v, 0, 6)[:, :k.shape[1] - w], w), budget)
+
     def random(k, v, q, pos, key):
         return ref.select(ref.score_random(k.shape[0], pos, n_recent=w, **key), budget)
 
@@ -249,6 +294,12 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
         ("snapkv", "snapkv", snapkv(False), False),
         ("snapkv_slot", "snapkv:smooth=avg,axis=slot", snapkv(True), True),
         ("random", "random", random, False),
+        ("knorm", "knorm", best(ref.score_knorm), False),
+        ("keydiff", "keydiff", best(ref.score_keydiff), False),
+        ("lagkv", "lagkv:lag=6", lagkv, False),
+        ("rkv", "rkv", rkv, False),
+        ("rkv_vase", "rkv-vase", rkv_vase(False), False),
+        ("rkv_vase_slot", "rkv-vase:smooth=avg,axis=slot", rkv_vase(True), True),
     ]
     values = {"general.architecture": "kvase-golden", "kvase.golden.kind": "run"}
     numbers = dict(budget=budget, interval=interval, window=w, seed=key["seed"], sequence=key["seq"],
@@ -264,6 +315,15 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
         if by_rank:
             tensors["order." + name] = kept.astype("<i4")
     write_gguf(path, values, tensors)
+
+
+def write_pyramids(ref, path):
+    tensors = {}
+    for budget, window, beta, n_layers in ((512, 64, 20, 28), (2048, 64, 20, 36), (300, 7, 3, 5), (97, 0, 96, 30),
+                                           (129, 64, 1, 8), (1000, 64, 20, 1), (4096, 64, 7, 61), (90, 9, 20, 2)):
+        budgets = ref.pyramid_budgets(n_layers, budget, window, 10 ** 9, beta)
+        tensors["case_%d" % len(tensors)] = np.array([budget, window, 0, beta] + budgets).astype("<i4")
+    write_gguf(path, {"general.architecture": "kvase-golden", "kvase.golden.kind": "pyramid"}, tensors)
 
 
 def main():
@@ -291,6 +351,7 @@ def main():
               w=8, head_dim=16, n_large=10)
     write_run(ref, os.path.join(args.out, "run_group1.gguf"), seed=6, n_kv_heads=3, group=1, budget=37, interval=11,
               w=7, head_dim=8, n_large=9)
+    write_pyramids(ref, os.path.join(args.out, "pyramid.gguf"))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "stats/row_statistics.h"
 
 namespace kvase {
 
@@ -12,13 +13,21 @@ EventStatistics::EventStatistics(const CacheMemory& memory, uint32_t budget)
     : memory_(&memory), budget_(budget), heads_(memory.cache.dims().n_kv_heads) {
   const auto& capacity = memory.cache.dims().capacity;
   const uint32_t max_rows = *std::ranges::max_element(capacity);
-  if (memory.columns.needs_sketch()) {
-    k_sketch_.assign(heads_.size(), std::vector<float>(max_rows));
-    v_sketch_.assign(heads_.size(), std::vector<float>(max_rows));
-  }
   if (memory.columns.n_mass_rows() > 1) {
     mass_.assign(heads_.size(), std::vector<float>(size_t{max_rows} * memory.columns.n_mass_rows()));
   }
+  slots_.reserve(max_rows);
+  for (const Statistic statistic : memory.columns.needs().statistics) {
+    if (!is_event_statistic(statistic)) continue;
+    event_columns_[static_cast<size_t>(statistic)].assign(heads_.size(), std::vector<float>(max_rows));
+  }
+  const Columns& columns = memory.columns;
+  const uint32_t head_dim = memory.cache.dims().head_dim;
+  const auto needs = [&](Statistic statistic) { return columns.needs_statistic(statistic); };
+  if (needs(Statistic::k_mean_cos) || needs(Statistic::k_mean_cos_all)) mean_cosine_.emplace(head_dim);
+  if (needs(Statistic::k_leverage) || needs(Statistic::v_leverage)) leverage_.emplace(head_dim);
+  if (needs(Statistic::k_redundancy)) redundancy_.emplace(head_dim, max_rows);
+  if (needs(Statistic::k_lag) || needs(Statistic::v_lag)) lag_.emplace(head_dim, columns.needs().lag.lag);
 }
 
 LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, const EventContext& event) {
@@ -28,7 +37,9 @@ LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, const Even
   for (uint32_t kv_head = 0; kv_head < heads_.size(); ++kv_head) {
     heads_[kv_head] = columns.view(layer, sequence, kv_head);
     if (columns.n_mass_rows() > 1) add_dense_mass(layer, sequence, kv_head);
-    if (columns.needs_sketch()) add_sketches(layer, sequence, kv_head, event);
+    for (const Statistic statistic : columns.needs().statistics) {
+      if (is_event_statistic(statistic)) add_event_column(statistic, layer, sequence, kv_head, event);
+    }
   }
   return {.heads = heads_, .budget = budget_, .n_mass_rows = std::max(columns.n_mass_rows(), 1U)};
 }
@@ -45,21 +56,66 @@ void EventStatistics::add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t
       std::span<const float>(mass_[kv_head]).first(n_rows * head.length());
 }
 
-void EventStatistics::add_sketches(uint32_t layer, uint32_t sequence, uint32_t kv_head,
-                                   const EventContext& event) {
-  HeadView& head = heads_[kv_head];
-  const Cache& cache = memory_->cache;
-  const std::span<float> k_sketch = std::span(k_sketch_[kv_head]).first(head.length());
-  const std::span<float> v_sketch = std::span(v_sketch_[kv_head]).first(head.length());
-  sketch_rows(matrix_, cache.dims().type_k, cache.key_rows(layer, sequence, kv_head), k_sketch);
-  sketch_rows(matrix_, cache.dims().type_v, cache.value_rows(layer, sequence, kv_head), v_sketch);
-  for (size_t slot = 0; slot < head.length(); ++slot) {
-    if (head.pos[slot] < event.n_seen - event.window) continue;
-    k_sketch[slot] = 0;
-    v_sketch[slot] = 0;
+std::span<const uint32_t> EventStatistics::candidates(const HeadView& head, const EventContext& event) {
+  slots_.clear();
+  for (uint32_t slot = 0; slot < head.length(); ++slot) {
+    if (head.pos[slot] < event.n_seen - event.window) slots_.push_back(slot);
   }
-  head.columns[static_cast<size_t>(Statistic::k_sketch)] = k_sketch;
-  head.columns[static_cast<size_t>(Statistic::v_sketch)] = v_sketch;
+  return slots_;
+}
+
+// Slots with pos >= n_sink, oldest first.
+std::span<const uint32_t> EventStatistics::by_position(const HeadView& head, uint32_t n_sink) {
+  slots_.clear();
+  for (uint32_t slot = 0; slot < head.length(); ++slot) {
+    if (head.pos[slot] >= int64_t{n_sink}) slots_.push_back(slot);
+  }
+  std::ranges::sort(slots_, {}, [&](uint32_t slot) { return head.pos[slot]; });
+  return slots_;
+}
+
+void EventStatistics::add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence,
+                                       uint32_t kv_head, const EventContext& event) {
+  const Cache& cache = memory_->cache;
+  const CacheDims& dims = cache.dims();
+  HeadView& head = heads_[kv_head];
+  const StoredRows keys{dims.type_k, cache.key_rows(layer, sequence, kv_head), dims.head_dim};
+  const StoredRows values{dims.type_v, cache.value_rows(layer, sequence, kv_head), dims.head_dim};
+  const size_t index = static_cast<size_t>(statistic);
+  const std::span<float> column = std::span(event_columns_[index][kv_head]).first(head.length());
+  std::ranges::fill(column, 0.0F);
+  switch (statistic) {
+    case Statistic::k_sketch:
+      sketch_rows(matrix_, keys, candidates(head, event), column);
+      break;
+    case Statistic::v_sketch:
+      sketch_rows(matrix_, values, candidates(head, event), column);
+      break;
+    case Statistic::k_mean_cos:
+      mean_cosine_->compute(keys, candidates(head, event), column);
+      break;
+    case Statistic::k_mean_cos_all:
+      mean_cosine_->compute(keys, by_position(head, 0), column);
+      break;
+    case Statistic::k_leverage:
+      leverage_->compute(keys, candidates(head, event), column);
+      break;
+    case Statistic::v_leverage:
+      leverage_->compute(values, candidates(head, event), column);
+      break;
+    case Statistic::k_redundancy:
+      redundancy_->compute(keys, by_position(head, 0), column);
+      break;
+    case Statistic::k_lag:
+      lag_->compute(keys, by_position(head, event.n_sink), column);
+      break;
+    case Statistic::v_lag:
+      lag_->compute(values, by_position(head, event.n_sink), column);
+      break;
+    default:
+      fail(ErrorCode::internal, "statistic {} is not of an event", statistic_name(statistic));
+  }
+  head.columns[index] = column;
 }
 
 void check_verdict(const Verdict& verdict, const LayerView& layer, const Needs& needs) {

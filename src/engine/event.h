@@ -2,17 +2,23 @@
 // An event: show a policy the statistics of a layer's slots, take its verdict, hand the verdict to the cache.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/cache_plan.h"
+#include "stats/lag.h"
+#include "stats/leverage.h"
+#include "stats/mean_cosine.h"
+#include "stats/redundancy.h"
 #include "stats/sketch.h"
 #include "tensor/compute.h"
 
 namespace kvase {
 
 // A layer as a policy sees it, with the statistics that exist for the length of an event only. One per
-// thread.
+// thread. All memory is allocated when it is made; what no statistic of the policy needs stays empty.
 class EventStatistics {
  public:
   EventStatistics(const CacheMemory& memory, uint32_t budget);
@@ -22,13 +28,23 @@ class EventStatistics {
 
  private:
   void add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head);
-  void add_sketches(uint32_t layer, uint32_t sequence, uint32_t kv_head, const EventContext& event);
+  void add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence, uint32_t kv_head,
+                        const EventContext& event);
+  std::span<const uint32_t> candidates(const HeadView& head, const EventContext& event);
+  std::span<const uint32_t> by_position(const HeadView& head, uint32_t n_sink);
 
   const CacheMemory* memory_;
   uint32_t budget_;
   std::vector<HeadView> heads_;
+  std::vector<std::vector<float>> mass_;  // per KV head
+  // Columns that live for one event, per KV head; empty for the statistics that are not asked for.
+  std::array<std::vector<std::vector<float>>, kStatisticCount> event_columns_;
+  std::vector<uint32_t> slots_;
   SketchMatrix matrix_;
-  std::vector<std::vector<float>> k_sketch_, v_sketch_, mass_;  // per KV head
+  std::optional<MeanCosine> mean_cosine_;
+  std::optional<Leverage> leverage_;
+  std::optional<Redundancy> redundancy_;
+  std::optional<LagDeviation> lag_;
 };
 
 // Throws Error(invalid_argument) unless every head drops exactly length - budget slots, ascending, distinct

@@ -40,9 +40,8 @@ EventContext event_for(const golden::Case& golden_case, const ParsedPolicy& pars
   return event;
 }
 
-// Infinities must be equal. Race keys are a logarithm: f32 rounding of the mass moves them by an absolute
-// amount.
-void expect_scores(const Scores& scores, const std::vector<double>& expected, bool race) {
+// Infinities must be equal.
+void expect_scores(const Scores& scores, const std::vector<double>& expected, const std::string& method) {
   const size_t length = scores[0].size();
   for (size_t kv_head = 0; kv_head < scores.size(); ++kv_head) {
     for (size_t slot = 0; slot < length; ++slot) {
@@ -50,7 +49,7 @@ void expect_scores(const Scores& scores, const std::vector<double>& expected, bo
       if (std::isinf(wanted) || std::isinf(found)) {
         EXPECT_EQ(found, wanted) << "head " << kv_head << " slot " << slot;
       } else {
-        EXPECT_NEAR(found, wanted, 1e-5 * (race ? 1.0 : std::abs(wanted)))
+        EXPECT_NEAR(found, wanted, golden::tolerance(method, wanted))
             << "head " << kv_head << " slot " << slot;
       }
     }
@@ -78,10 +77,8 @@ void check_event(const golden::Case& golden_case, const golden::Expectation& exp
   }
   const LayerView view = layer.view();
 
-  if (!expected.scores.empty()) {
-    const bool race = parsed.info.name == "vase-attnv";
-    expect_scores(parsed.policy->score(view, event), expected.scores, race);
-  }
+  if (!expected.scores.empty())
+    expect_scores(parsed.policy->score(view, event), expected.scores, parsed.info.name);
   const Verdict verdict = parsed.policy->decide(view, event);
   ASSERT_EQ(verdict.heads.size(), input.n_kv_heads);
   const Kept keep = rows(expected.keep, expected.keep.size() / input.n_kv_heads, 0, input.n_kv_heads);
@@ -215,15 +212,19 @@ TEST_P(GoldenEvent, NoiseAgreesWithTheReference) {
 TEST(GoldenFiles, CoverEveryMethod) {
   std::set<std::string> methods;
   size_t n_rows = 0;
-  for (const std::string& path : golden::files("")) {
+  std::vector<std::string> paths = golden::files("event");
+  std::ranges::copy(golden::files("run"), std::back_inserter(paths));
+  for (const std::string& path : paths) {
     for (const golden::Expectation& expected : golden::read_case(path).expected) {
       methods.insert(parse_policy(expected.policy).info.name);
       ++n_rows;
     }
   }
-  EXPECT_EQ(methods, (std::set<std::string>{"full", "window", "streaming-llm", "random", "snapkv",
-                                            "vase-attnv", "vase-dkv", "curdkv", "cur-norms", "evict-large"}));
-  EXPECT_GE(n_rows, 100U);
+  EXPECT_EQ(methods,
+            (std::set<std::string>{"full", "window", "streaming-llm", "random", "snapkv", "vase-attnv",
+                                   "vase-dkv", "curdkv", "cur-norms", "evict-large", "knorm", "keydiff",
+                                   "lagkv", "rkv", "rkv-vase", "cur-exact", "leverage"}));
+  EXPECT_GE(n_rows, 170U);
 }
 
 std::string file_name(const testing::TestParamInfo<std::string>& info) {

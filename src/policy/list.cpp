@@ -9,13 +9,15 @@
 #include "base/printable.h"
 #include "policy/methods.h"
 #include "policy/params.h"
+#include "policy/pyramid.h"
 
 namespace kvase {
 namespace {
 
 constexpr PolicyInfo (*kMethods[])() = {
-    full_info,       window_info,   streaming_llm_info, random_info,    snapkv_info,
-    vase_attnv_info, vase_dkv_info, curdkv_info,        cur_norms_info, evict_large_info,
+    full_info,     window_info, streaming_llm_info, random_info,      snapkv_info,   vase_attnv_info,
+    vase_dkv_info, curdkv_info, cur_norms_info,     evict_large_info, knorm_info,    keydiff_info,
+    lagkv_info,    rkv_info,    rkv_vase_info,      cur_exact_info,   leverage_info,
 };
 
 std::vector<PolicyInfo>& registered() {
@@ -50,6 +52,17 @@ std::vector<PolicyInfo> list_policies() {
   for (const auto& info : kMethods) infos.push_back(info());
   infos.insert(infos.end(), registered().begin(), registered().end());
   return infos;
+}
+
+std::vector<ModifierInfo> list_modifiers() { return {pyramid_info()}; }
+
+ModifierInfo find_modifier(std::string_view name) {
+  std::vector<std::string> names;
+  for (ModifierInfo& info : list_modifiers()) {
+    if (info.name == name) return info;
+    names.push_back(info.name);
+  }
+  invalid("policy: unknown modifier \"{}\", allowed: {}", printable(name), fmt::join(names, ", "));
 }
 
 void register_policy(PolicyInfo info) {

@@ -15,4 +15,7 @@ inline constexpr std::array<std::string_view, 4> kShapeKeys = {"budget", "interv
 // Throws Error(invalid_argument) naming all methods.
 PolicyInfo find_policy(std::string_view name);
 
+// Throws Error(invalid_argument) naming all modifiers.
+ModifierInfo find_modifier(std::string_view name);
+
 }  // namespace kvase

@@ -21,8 +21,8 @@ std::set<std::string> table_names() {
 
 // Every file here that is not shared code holds the method of its name: vase_attnv.cpp is vase-attnv.
 TEST(PolicyTable, HasARowForEveryFileOfAMethod) {
-  const std::set<std::string> shared = {"policy", "list",   "parse",  "params",
-                                        "shape",  "select", "smooth", "sketch_score"};
+  const std::set<std::string> shared = {"policy", "list",   "parse",        "params",    "shape",
+                                        "select", "smooth", "sketch_score", "rkv_score", "pyramid"};
   std::set<std::string> methods;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::string(KVASE_SOURCE_DIR) + "/src/policy")) {
@@ -51,7 +51,8 @@ TEST(PolicyTable, RowsAreComplete) {
 }
 
 TEST(PolicyTable, SinksAsPublished) {
-  const std::set<std::string> with_sinks = {"streaming-llm", "vase-attnv", "vase-dkv", "curdkv", "cur-norms"};
+  const std::set<std::string> with_sinks = {"streaming-llm", "vase-attnv", "vase-dkv",
+                                            "curdkv",        "cur-norms",  "cur-exact"};
   for (const PolicyInfo& info : list_policies()) {
     EXPECT_EQ(info.default_sinks, with_sinks.contains(info.name) ? 4U : 0U) << info.name;
   }

@@ -16,5 +16,12 @@ PolicyInfo vase_dkv_info();
 PolicyInfo curdkv_info();
 PolicyInfo cur_norms_info();
 PolicyInfo evict_large_info();
+PolicyInfo knorm_info();
+PolicyInfo keydiff_info();
+PolicyInfo lagkv_info();
+PolicyInfo rkv_info();
+PolicyInfo rkv_vase_info();
+PolicyInfo cur_exact_info();
+PolicyInfo leverage_info();
 
 }  // namespace kvase

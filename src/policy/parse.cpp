@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "policy/list.h"
 #include "policy/params.h"
+#include "policy/pyramid.h"
 #include "policy/shape.h"
 
 namespace kvase {
@@ -59,34 +60,62 @@ bool set_shape(ParsedPolicy& parsed, const Option& option) {
   return true;
 }
 
-const ParamInfo& find_param(const PolicyInfo& info, std::string_view key) {
-  const auto param = std::ranges::find(info.params, key, &ParamInfo::name);
-  if (param != info.params.end()) return *param;
-  std::vector<std::string_view> names;
-  for (const ParamInfo& known : info.params) names.push_back(known.name);
-  names.insert(names.end(), kShapeKeys.begin(), kShapeKeys.end());
-  invalid("{}: unknown key \"{}\", allowed: {}", info.name, printable(key), fmt::join(names, ", "));
+// A method or a modifier with its options: `name[:key=value,...]`.
+struct Part {
+  std::string_view name;
+  std::vector<Option> options;
+};
+
+Part read_part(std::string_view text) {
+  const size_t colon = text.find(':');
+  Part part = {.name = text.substr(0, colon), .options = {}};
+  if (colon == std::string_view::npos) return part;
+  std::set<std::string_view> seen;
+  for (const std::string_view option_text : split(text.substr(colon + 1), ',')) {
+    const Option option = read_option(part.name, option_text);
+    if (!seen.insert(option.key).second) {
+      invalid("{}: {} given twice, allowed: once", printable(part.name), printable(option.key));
+    }
+    part.options.push_back(option);
+  }
+  return part;
 }
 
-// Reads "key=value,..." into the shape fields and into the method's own options.
-Params read_options(ParsedPolicy& parsed, const std::vector<std::string_view>& texts) {
+const ParamInfo& find_param(std::string_view owner, const std::vector<ParamInfo>& params,
+                            std::string_view key, std::span<const std::string_view> other_keys) {
+  const auto param = std::ranges::find(params, key, &ParamInfo::name);
+  if (param != params.end()) return *param;
+  std::vector<std::string_view> names;
+  for (const ParamInfo& known : params) names.push_back(known.name);
+  names.insert(names.end(), other_keys.begin(), other_keys.end());
+  invalid("{}: unknown key \"{}\", allowed: {}", owner, printable(key), fmt::join(names, ", "));
+}
+
+// The values of `params`, defaults where the user gave none. `other_keys`: what else is allowed, for the
+// message.
+Params checked_params(std::string_view owner, const std::vector<ParamInfo>& params,
+                      const std::vector<Option>& options, std::span<const std::string_view> other_keys) {
   std::map<std::string, std::string> values;
-  for (const ParamInfo& param : parsed.info.params) {
+  for (const ParamInfo& param : params) {
     if (!param.default_value.empty()) values[param.name] = param.default_value;
   }
   std::set<std::string> given;
-  std::set<std::string, std::less<>> seen;
-  for (const std::string_view text : texts) {
-    const Option option = read_option(parsed.info.name, text);
-    if (!seen.emplace(option.key).second) {
-      invalid("{}: {} given twice, allowed: once", parsed.info.name, printable(option.key));
-    }
-    if (set_shape(parsed, option)) continue;
-    const ParamInfo& param = find_param(parsed.info, option.key);
-    values[param.name] = checked_value(parsed.info.name, param, option.value);
+  for (const Option& option : options) {
+    const ParamInfo& param = find_param(owner, params, option.key, other_keys);
+    values[param.name] = checked_value(owner, param, option.value);
     given.insert(param.name);
   }
   return Params(std::move(values), std::move(given));
+}
+
+void read_modifier(ParsedPolicy& parsed, std::string_view text) {
+  const Part part = read_part(text);
+  const ModifierInfo info = find_modifier(part.name);
+  if (!parsed.policy->evicts()) {
+    invalid("{}+{}: nothing to modify, allowed: methods that evict", parsed.info.name, info.name);
+  }
+  if (parsed.pyramid) invalid("{}: +{} given twice, allowed: once", parsed.info.name, info.name);
+  parsed.pyramid = make_pyramid(checked_params(info.name, info.params, part.options, {}));
 }
 
 }  // namespace
@@ -108,21 +137,19 @@ Budget parse_budget(std::string_view text) {
 
 ParsedPolicy parse_policy(std::string_view text) {
   const std::vector<std::string_view> parts = split(text, '+');
-  const std::string_view base = parts.front();
-  const size_t colon = base.find(':');
-  const std::string_view name = base.substr(0, colon);
-  if (name.empty()) invalid("policy: \"{}\" names no method, allowed: name[:key=value,...]", printable(text));
+  if (parts.front().empty() || parts.front().front() == ':') {
+    invalid("policy: \"{}\" names no method, allowed: name[:key=value,...]", printable(text));
+  }
+  const std::string_view name = parts.front().substr(0, parts.front().find(':'));
 
   ParsedPolicy parsed;
   parsed.info = find_policy(name);
   parsed.text = text;
-  if (parts.size() > 1) {
-    const std::string_view modifier = parts[1].substr(0, parts[1].find(':'));
-    invalid("policy: unknown modifier \"{}\", allowed: none in this version", printable(modifier));
-  }
-  std::vector<std::string_view> options;
-  if (colon != std::string_view::npos) options = split(base.substr(colon + 1), ',');
-  parsed.policy = parsed.info.make(read_options(parsed, options));
+  Part base = read_part(parts.front());
+  std::erase_if(base.options, [&](const Option& option) { return set_shape(parsed, option); });
+  parsed.policy =
+      parsed.info.make(checked_params(parsed.info.name, parsed.info.params, base.options, kShapeKeys));
+  for (const std::string_view modifier : std::span(parts).subspan(1)) read_modifier(parsed, modifier);
   return parsed;
 }
 

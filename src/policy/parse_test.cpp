@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kvase/policy.h"
+#include "policy/params.h"
 
 namespace kvase {
 namespace {
@@ -50,7 +51,29 @@ TEST(ParsePolicy, EveryMethodTakesTheShapeKeys) {
 TEST(ParsePolicy, OptionsReachTheMethod) {
   EXPECT_EQ(parse_policy("snapkv:domain=all").policy->needs().mass.domain, MassSpec::Domain::all);
   EXPECT_EQ(parse_policy("curdkv:rank=007").policy->needs().sketch.rank, 7U);
+  EXPECT_EQ(parse_policy("lagkv:lag=32").policy->needs().lag, (LagSpec{.lag = 32}));
   EXPECT_EQ(parse_policy("vase-attnv:magnitude=l2").policy->needs().statistics.back(), Statistic::v_l2);
+}
+
+TEST(ParsePolicy, RealsAreReadInAnySpelling) {
+  const ParamInfo share = real_param("share", "0.5", 0, 1.5, "of nothing");
+  EXPECT_EQ(checked_value("m", share, "0.50"), "0.5");
+  EXPECT_EQ(checked_value("m", share, "1"), "1");
+  EXPECT_EQ(checked_value("m", share, "25e-2"), "0.25");
+  EXPECT_EQ(Params(std::map<std::string, std::string>{{"share", "0.1"}}).real("share"), 0.1);
+  EXPECT_EQ(allowed_values(share), "0..1.5");
+  for (const char* text : {"", "1.6", "-0.1", "inf", "nan", "1..2", " 1", "1 ", "0x1"})
+    EXPECT_THROW(checked_value("m", share, text), Error) << text;
+}
+
+TEST(ParsePolicy, ReadsModifiers) {
+  EXPECT_FALSE(parse_policy("snapkv").pyramid);
+  EXPECT_EQ(parse_policy("snapkv+pyramid").pyramid, PyramidOptions{.beta = 20});
+  const ParsedPolicy parsed = parse_policy("snapkv:smooth=max,budget=99+pyramid:beta=7");
+  EXPECT_EQ(parsed.pyramid, PyramidOptions{.beta = 7});
+  EXPECT_EQ(parsed.info.name, "snapkv");
+  EXPECT_EQ(parsed.budget->amount, 99U);
+  EXPECT_EQ(parsed.text, "snapkv:smooth=max,budget=99+pyramid:beta=7");
 }
 
 TEST(ParsePolicy, RefusesInOneLine) {
@@ -62,7 +85,7 @@ TEST(ParsePolicy, RefusesInOneLine) {
       {"foo",
        "policy: unknown method \"foo\", allowed: full, window, streaming-llm, random, snapkv, vase-attnv, "
        "vase-dkv, "
-       "curdkv, cur-norms, evict-large"},
+       "curdkv, cur-norms, evict-large, knorm, keydiff, lagkv, rkv, rkv-vase, cur-exact, leverage"},
       {"vase-attnv:n_larg=3", "vase-attnv: unknown key \"n_larg\", allowed: " + vase_keys},
       {"full:kernel=3", "full: unknown key \"kernel\", allowed: budget, interval, window, sinks"},
       {"vase-attnv:n_large=-3", "vase-attnv: n_large=-3, allowed: 0..2147483647"},
@@ -86,8 +109,22 @@ TEST(ParsePolicy, RefusesInOneLine) {
       {"snapkv:window=-1", "snapkv: window=-1, allowed: 0..65536"},
       {"snapkv:budget=2GiB",
        "budget: \"2GiB\", allowed: tokens 1..2147483647 such as 2048, or whole MiB such as 512MiB"},
-      {"snapkv+pyramid:min=3", "policy: unknown modifier \"pyramid\", allowed: none in this version"},
-      {"snapkv+", "policy: unknown modifier \"\", allowed: none in this version"},
+      {"snapkv+pyramide", "policy: unknown modifier \"pyramide\", allowed: pyramid"},
+      {"snapkv+", "policy: unknown modifier \"\", allowed: pyramid"},
+      {"snapkv+:beta=2", "policy: unknown modifier \"\", allowed: pyramid"},
+      {"snapkv+pyramid:min=3", "pyramid: unknown key \"min\", allowed: beta"},
+      {"snapkv+pyramid:budget=3", "pyramid: unknown key \"budget\", allowed: beta"},
+      {"snapkv+pyramid:beta=0", "pyramid: beta=0, allowed: 1..1000"},
+      {"snapkv+pyramid:beta=2,beta=2", "pyramid: beta given twice, allowed: once"},
+      {"snapkv+pyramid:", "pyramid: option \"\" without a value, allowed: key=value"},
+      {"snapkv+pyramid+pyramid:beta=2", "snapkv: +pyramid given twice, allowed: once"},
+      {"full+pyramid", "full+pyramid: nothing to modify, allowed: methods that evict"},
+      {"rkv:lambda=1.5", "rkv: lambda=1.5, allowed: 0..1"},
+      {"rkv:lambda=nan", "rkv: lambda=nan, allowed: 0..1"},
+      {"rkv:lambda=0.5x", "rkv: lambda=0.5x, allowed: 0..1"},
+      {"rkv:lambda=0,5", "rkv: option \"5\" without a value, allowed: key=value"},
+      {"rkv-vase:smooth_on=group",
+       "rkv-vase: smooth_on=group would have no effect, allowed: only with smooth=max"},
       {"curdkv:rank=257", "curdkv: rank=257, allowed: 1..256"},
   };
   for (const auto& [text, message] : refused) EXPECT_EQ(message_of(text), message) << text;

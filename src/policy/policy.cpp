@@ -25,6 +25,20 @@ const char* statistic_name(Statistic statistic) noexcept {
       return "k_sketch";
     case Statistic::v_sketch:
       return "v_sketch";
+    case Statistic::k_mean_cos:
+      return "k_mean_cos";
+    case Statistic::k_mean_cos_all:
+      return "k_mean_cos_all";
+    case Statistic::k_leverage:
+      return "k_leverage";
+    case Statistic::v_leverage:
+      return "v_leverage";
+    case Statistic::k_redundancy:
+      return "k_redundancy";
+    case Statistic::k_lag:
+      return "k_lag";
+    case Statistic::v_lag:
+      return "v_lag";
   }
   return "unknown";
 }

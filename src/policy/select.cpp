@@ -120,6 +120,30 @@ std::vector<uint32_t> layout_order(std::span<const double> scores, const HeadVie
   return order;
 }
 
+Verdict best_in_order(const Scores& scores, const LayerView& layer, const EventContext& event, bool ordered) {
+  Verdict verdict;
+  for (size_t kv_head = 0; kv_head < layer.heads.size(); ++kv_head) {
+    const HeadView& head = layer.heads[kv_head];
+    HeadVerdict keep = keep_best(scores[kv_head], head, event, layer.budget);
+    if (ordered) keep.order = layout_order(scores[kv_head], head, event, keep.drop, {});
+    verdict.heads.push_back(std::move(keep));
+  }
+  return verdict;
+}
+
+std::vector<double> softmax(std::span<const float> column, std::span<const uint32_t> slots) {
+  double most = -kInfinity, sum = 0;
+  for (const uint32_t slot : slots)
+    most = std::max(most, std::isnan(column[slot]) ? most : double{column[slot]});
+  std::vector<double> result(column.size(), 0.0);
+  for (const uint32_t slot : slots) {
+    result[slot] = std::exp(double{column[slot]} - most);
+    if (!std::isnan(result[slot])) sum += result[slot];
+  }
+  for (const uint32_t slot : slots) result[slot] /= sum;
+  return result;
+}
+
 NoiseKey noise_key(const EventContext& event, uint32_t kv_head) {
   return {.seed = event.seed,
           .sequence = event.sequence,

@@ -70,6 +70,17 @@ TEST_F(Select, LayoutIsReserveThenScoreThenWindow) {
   EXPECT_THAT(layout_order(scores, head_, event_, dropped, reserved), ElementsAre(2, 5, 3, 4, 0));
 }
 
+TEST(Softmax, RunsOverTheGivenSlotsAndPastANan) {
+  const std::vector<float> column = {std::log(3.0f), 50, std::numeric_limits<float>::quiet_NaN(), 0, 1000};
+  const std::vector<double> p = softmax(column, std::vector<uint32_t>{3, 2, 0});
+  EXPECT_NEAR(p[0], 0.75, 1e-7);
+  EXPECT_NEAR(p[3], 0.25, 1e-7);
+  EXPECT_TRUE(std::isnan(p[2]));
+  EXPECT_EQ(p[1] + p[4], 0);
+  EXPECT_EQ(softmax(std::vector<float>{1000, 1000}, std::vector<uint32_t>{0, 1}),
+            std::vector<double>(2, 0.5));
+}
+
 TEST(RaceKey, IsLogWeightPlusGumbel) {
   const double u = 0.3;
   EXPECT_DOUBLE_EQ(race_key(0.25, u, 5), std::log(0.25) - std::log(-std::log(u)));

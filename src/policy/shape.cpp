@@ -23,10 +23,9 @@ void check_shape(const ParsedPolicy& policy, const CacheShape& shape) {
     invalid("--kv-window {}, allowed: {}..{} (interval {})", shape.window, min_window, shape.interval,
             shape.interval);
   }
-  const uint64_t min_budget = uint64_t{shape.window} + shape.n_sink + 1;
-  if (shape.budget < min_budget) {
-    invalid("--kv-budget {}, allowed: at least {} (window {} + sinks {} + 1)", shape.budget, min_budget,
-            shape.window, shape.n_sink);
+  if (shape.budget < min_budget(shape)) {
+    invalid("--kv-budget {}, allowed: at least {} (window {} + sinks {} + 1)", shape.budget,
+            min_budget(shape), shape.window, shape.n_sink);
   }
   if (uint64_t{shape.budget} + shape.interval > kMaxSlots) {
     invalid("--kv-budget {}, allowed: at most {}", shape.budget, kMaxSlots - shape.interval);

@@ -47,14 +47,19 @@ double max_around(std::span<const double> values, size_t centre, uint32_t kernel
 
 }  // namespace
 
-std::vector<ParamInfo> smoothing_params() {
+std::vector<ParamInfo> smoothing_params(std::string smooth, std::string kernel) {
   return {
-      choice_param("smooth", "none", {"none", "avg", "max"},
+      choice_param("smooth", std::move(smooth), {"none", "avg", "max"},
                    "filter over neighbouring candidates before selection"),
-      integer_param("kernel", "5", 1, kMaxKernel, "width of the filter, slots, odd"),
+      integer_param("kernel", std::move(kernel), 1, kMaxKernel, "width of the filter, slots, odd"),
       choice_param("axis", "position", {"position", "slot"},
                    "neighbours in the text, or in the rank order in which the papers' code stores survivors"),
   };
+}
+
+ParamInfo smooth_on_param() {
+  return choice_param("smooth_on", "heads", {"heads", "group"},
+                      "with smooth=max: filter each query head before the mean, or the mean");
 }
 
 Smoothing make_smoothing(std::string_view method, const Params& params) {

@@ -27,8 +27,11 @@ struct Smoothing {
   bool needs_rank() const { return kind != Kind::none && axis == Axis::slot; }
 };
 
-// The three options, for a method's table row.
-std::vector<ParamInfo> smoothing_params();
+// The three options, for a method's table row, with that method's defaults.
+std::vector<ParamInfo> smoothing_params(std::string smooth = "none", std::string kernel = "5");
+
+// Option `smooth_on`, for methods whose mass may be smoothed per query head.
+ParamInfo smooth_on_param();
 
 // Throws Error(invalid_argument): even kernel, or an option without effect.
 Smoothing make_smoothing(std::string_view method, const Params& params);

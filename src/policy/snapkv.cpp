@@ -37,15 +37,7 @@ class Snapkv final : public Policy {
   }
 
   Verdict decide(const LayerView& layer, const EventContext& event) const override {
-    const Scores scores = score(layer, event);
-    Verdict verdict;
-    for (size_t kv_head = 0; kv_head < layer.heads.size(); ++kv_head) {
-      const HeadView& head = layer.heads[kv_head];
-      HeadVerdict keep = keep_best(scores[kv_head], head, event, layer.budget);
-      if (smoothing_.needs_rank()) keep.order = layout_order(scores[kv_head], head, event, keep.drop, {});
-      verdict.heads.push_back(std::move(keep));
-    }
-    return verdict;
+    return best_in_order(score(layer, event), layer, event, smoothing_.needs_rank());
   }
 
  private:
@@ -82,8 +74,7 @@ PolicyInfo snapkv_info() {
                    "query heads of one KV head: mean of probabilities, or softmax of the largest logit"),
   };
   for (ParamInfo& param : smoothing_params()) info.params.push_back(std::move(param));
-  info.params.push_back(choice_param("smooth_on", "heads", {"heads", "group"},
-                                     "with smooth=max: filter each query head before the mean, or the mean"));
+  info.params.push_back(smooth_on_param());
   info.notes = {
       "protects no sinks unless asked to",
       "candidates and all rank differently: over all slots a query that looks at its own window abstains",

@@ -45,8 +45,9 @@ class Columns {
   // Stores the layout order that a verdict gave, as slots before compaction. Call before apply().
   void set_order(uint32_t layer, uint32_t sequence, uint32_t kv_head, std::span<const uint32_t> order) const;
 
-  // The kept columns of the slots in use. Empty spans: sketches, which are not kept, and mass of several
-  // rows, whose rows lie `capacity` apart while a policy wants them dense; EventStatistics supplies both.
+  // The kept columns of the slots in use. Empty spans: event statistics, which are not kept, and mass of
+  // several rows, whose rows lie `capacity` apart while a policy wants them dense; EventStatistics supplies
+  // both.
   HeadView view(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
 
  private:

@@ -50,9 +50,20 @@ bool is_row_statistic(Statistic statistic) {
     case Statistic::mass:
     case Statistic::k_sketch:
     case Statistic::v_sketch:
+    case Statistic::k_mean_cos:
+    case Statistic::k_mean_cos_all:
+    case Statistic::k_leverage:
+    case Statistic::v_leverage:
+    case Statistic::k_redundancy:
+    case Statistic::k_lag:
+    case Statistic::v_lag:
       return false;
   }
   return false;
+}
+
+bool is_event_statistic(Statistic statistic) {
+  return statistic != Statistic::mass && !is_row_statistic(statistic);
 }
 
 float row_statistic(Statistic statistic, std::span<const float> key, std::span<const float> value) {

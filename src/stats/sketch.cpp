@@ -13,17 +13,17 @@ namespace kvase {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[row] = |x_row G|^2; x [head_dim, n_rows]. At most 16 lanes, so that kSketchPad is a multiple of every
+// out[row] = |x_row G|^2; x [stride, n_rows]. At most 16 lanes, so that kSketchPad is a multiple of every
 // target's vector.
-void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, const float* HWY_RESTRICT g, size_t head_dim,
-                     size_t padded_rank, float* HWY_RESTRICT out) {
+void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, size_t stride, const float* HWY_RESTRICT g,
+                     size_t head_dim, size_t padded_rank, float* HWY_RESTRICT out) {
   const hn::CappedTag<float, kSketchPad> d;
   for (size_t row = 0; row < n_rows; ++row) {
     auto norm = hn::Zero(d);
     for (size_t column = 0; column < padded_rank; column += hn::Lanes(d)) {
       auto y = hn::Zero(d);
       for (size_t channel = 0; channel < head_dim; ++channel) {
-        y = hn::MulAdd(hn::Set(d, x[row * head_dim + channel]),
+        y = hn::MulAdd(hn::Set(d, x[row * stride + channel]),
                        hn::LoadU(d, g + channel * padded_rank + column), y);
       }
       norm = hn::MulAdd(y, y, norm);
@@ -37,12 +37,9 @@ void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, const float* HW
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <ggml-cpu.h>
-
 #include <algorithm>
-#include <cstring>
 
-#include "base/check.h"
+#include "stats/rows.h"
 
 namespace kvase {
 
@@ -50,22 +47,6 @@ namespace {
 
 // Rows converted at once; bounds the scratch, not the result.
 constexpr size_t kBlock = 32;
-
-void to_f32(ggml_type type, const std::byte* stored, size_t n, float* out) {
-  switch (type) {
-    case GGML_TYPE_F32:
-      std::memcpy(out, stored, n * sizeof(float));
-      return;
-    case GGML_TYPE_F16:
-      ggml_cpu_fp16_to_fp32(reinterpret_cast<const ggml_fp16_t*>(stored), out, static_cast<int64_t>(n));
-      return;
-    case GGML_TYPE_BF16:
-      ggml_cpu_bf16_to_fp32(reinterpret_cast<const ggml_bf16_t*>(stored), out, static_cast<int64_t>(n));
-      return;
-    default:
-      KVASE_CHECK(false, "no sketch of {} rows", ggml_type_name(type));
-  }
-}
 
 HWY_EXPORT(projected_norms);
 
@@ -91,14 +72,17 @@ SketchMatrix make_sketch_matrix(const SketchSpec& spec, const EventContext& even
   return matrix;
 }
 
-void sketch_rows(const SketchMatrix& matrix, ggml_type type, const std::byte* rows, std::span<float> out) {
-  const size_t row_bytes = ggml_row_size(type, matrix.head_dim);
-  std::vector<float> block(kBlock * matrix.head_dim);
-  for (size_t first = 0; first < out.size(); first += kBlock) {
-    const size_t n_rows = std::min(kBlock, out.size() - first);
-    to_f32(type, rows + first * row_bytes, n_rows * matrix.head_dim, block.data());
+void sketch_rows(const SketchMatrix& matrix, const StoredRows& rows, std::span<const uint32_t> slots,
+                 std::span<float> out) {
+  const size_t stride = padded_dim(matrix.head_dim);
+  std::vector<float> block(kBlock * stride);
+  float norms[kBlock];
+  for (size_t first = 0; first < slots.size(); first += kBlock) {
+    const size_t n_rows = std::min(kBlock, slots.size() - first);
+    gather_rows(rows, slots.subspan(first, n_rows), block.data());
     HWY_DYNAMIC_DISPATCH(projected_norms)
-    (block.data(), n_rows, matrix.g.data(), matrix.head_dim, matrix.padded_rank, &out[first]);
+    (block.data(), n_rows, stride, matrix.g.data(), matrix.head_dim, matrix.padded_rank, norms);
+    for (size_t row = 0; row < n_rows; ++row) out[slots[first + row]] = norms[row];
   }
 }
 

@@ -2,15 +2,13 @@
 // Squared norms of rows after a Gaussian projection: the statistic of CurDKV and VaSE-DKV.
 #pragma once
 
-#include <ggml.h>
-
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/random.h"
 #include "kvase/policy.h"
+#include "stats/rows.h"
 
 namespace kvase {
 
@@ -25,8 +23,8 @@ struct SketchMatrix {
 // The projection of one (seed, sequence, layer, event); without redraw, of event 0.
 SketchMatrix make_sketch_matrix(const SketchSpec& spec, const EventContext& event, uint32_t head_dim);
 
-// out[row] = |x_row G|^2.
-//   rows  head_dim elements of type f32, f16 or bf16 each, contiguous
-void sketch_rows(const SketchMatrix& matrix, ggml_type type, const std::byte* rows, std::span<float> out);
+// out[slot] = |x_slot G|^2 for every slot of `slots`; other elements are left as they are.
+void sketch_rows(const SketchMatrix& matrix, const StoredRows& rows, std::span<const uint32_t> slots,
+                 std::span<float> out);
 
 }  // namespace kvase

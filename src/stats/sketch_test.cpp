@@ -2,34 +2,14 @@
 // Sketches against double-precision loops, for every row type.
 #include "stats/sketch.h"
 
-#include <ggml-cpu.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "stats/test_rows.h"
+
 namespace kvase {
 namespace {
-
-// Rows of `type`, and the exact values that they hold.
-struct Rows {
-  std::vector<std::byte> stored;
-  std::vector<float> exact;
-};
-
-Rows random_rows(ggml_type type, uint32_t head_dim, uint32_t n) {
-  Rows rows;
-  for (uint32_t index = 0; index < head_dim * n; ++index) {
-    rows.exact.push_back(static_cast<float>(noise_uniform({.seed = 3}, NoiseStream::race, index) * 4 - 2));
-  }
-  rows.stored.resize(ggml_row_size(type, head_dim) * n);
-  if (type == GGML_TYPE_F32) {
-    std::copy(rows.exact.begin(), rows.exact.end(), reinterpret_cast<float*>(rows.stored.data()));
-  } else {
-    ggml_get_type_traits_cpu(type)->from_float(rows.exact.data(), rows.stored.data(), head_dim * n);
-    ggml_get_type_traits(type)->to_float(rows.stored.data(), rows.exact.data(), head_dim * n);
-  }
-  return rows;
-}
 
 TEST(Sketch, MatchesDoubleLoops) {
   constexpr uint32_t kRows = 5;
@@ -37,9 +17,10 @@ TEST(Sketch, MatchesDoubleLoops) {
     for (const uint32_t head_dim : {16U, 80U, 128U}) {
       for (const uint32_t rank : {1U, 20U, 33U}) {
         const EventContext event{.seed = 11, .sequence = 2, .layer = 3, .event = 4};
-        const Rows rows = random_rows(type, head_dim, kRows);
+        const TestRows rows = random_rows(type, head_dim, kRows);
         std::vector<float> norms(kRows);
-        sketch_rows(make_sketch_matrix({.rank = rank}, event, head_dim), type, rows.stored.data(), norms);
+        sketch_rows(make_sketch_matrix({.rank = rank}, event, head_dim), rows.view(),
+                    std::vector<uint32_t>{0, 1, 2, 3, 4}, norms);
         const auto g = gaussian_matrix({.seed = 11, .sequence = 2, .layer = 3, .event = 4}, head_dim, rank);
         for (uint32_t slot = 0; slot < kRows; ++slot) {
           double expected = 0;
