@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: MIT
-// The two custom nodes, and who computes what.
+// The three custom nodes, and the handing out of work.
 #include "attention/cached_attention.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
-#include "attention/kernels.h"
 #include "base/check.h"
 #include "tensor/shape.h"
 
 namespace kvase {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
+ScratchDims scratch_dims(const Cache& cache, const Columns& columns, uint32_t group, uint32_t n_threads) {
+  const CacheDims& dims = cache.dims();
+  return {.n_threads = n_threads,
+          .n_sequences = dims.n_sequences,
+          .n_kv_heads = dims.n_kv_heads,
+          .head_dim = dims.head_dim,
+          .tile_rows = round_up(size_t{tile_tokens(group)} * group, kRowPad),
+          .max_slots = *std::ranges::max_element(dims.capacity),
+          .keeps_mass = columns.n_mass_rows() > 0};
+}
 
 }  // namespace
 
@@ -23,18 +31,19 @@ CachedAttention::CachedAttention(const Cache& cache, const Columns& columns, uin
       n_heads_(n_heads),
       group_(n_heads / cache.dims().n_kv_heads),
       scale_(scale),
-      max_rows_(*std::ranges::max_element(cache.dims().capacity)),
+      scratch_(scratch_dims(cache, columns, group_, n_threads)),
       mass_windows_(size_t{cache.dims().n_layers} * cache.dims().n_sequences) {
   KVASE_CHECK(n_heads % cache.dims().n_kv_heads == 0, "{} query heads on {} KV heads", n_heads,
               cache.dims().n_kv_heads);
   for (uint32_t layer = 0; layer < cache.dims().n_layers; ++layer) layer_refs_.push_back({this, layer});
-  scratch_.assign(n_threads * scratch_floats(), 0.0F);
+  runs_.reserve(cache.dims().n_sequences);
 }
 
 ggml_tensor* CachedAttention::build(ggml_context* context, uint32_t layer, ggml_tensor* q, ggml_tensor* k,
                                     ggml_tensor* v) {
   const CacheDims& dims = cache_->dims();
   const int64_t n_tokens = q->ne[2];
+  const int64_t n_channels = int64_t{dims.head_dim} * n_heads_;
   check_shape(q, GGML_TYPE_F32, {dims.head_dim, n_heads_, n_tokens}, "q");
   check_shape(k, GGML_TYPE_F32, {dims.head_dim, dims.n_kv_heads, n_tokens}, "k");
   check_shape(v, GGML_TYPE_F32, {dims.head_dim, dims.n_kv_heads, n_tokens}, "v");
@@ -45,19 +54,27 @@ ggml_tensor* CachedAttention::build(ggml_context* context, uint32_t layer, ggml_
   ggml_set_name(appended, fmt::format("kv_append.{}", layer).c_str());
   // `appended` is a source for the sake of order alone.
   ggml_tensor* attend_sources[] = {q, appended};
-  ggml_tensor* out = ggml_custom_4d(context, GGML_TYPE_F32, int64_t{dims.head_dim} * n_heads_, n_tokens, 1, 1,
-                                    attend_sources, 2, attend_op, GGML_N_TASKS_MAX, ref);
-  ggml_set_name(out, fmt::format("kv_attend.{}", layer).c_str());
+  ggml_tensor* attended = ggml_custom_4d(context, GGML_TYPE_F32, n_channels, n_tokens, 1, 1, attend_sources,
+                                         2, attend_op, GGML_N_TASKS_MAX, ref);
+  ggml_set_name(attended, fmt::format("kv_attend.{}", layer).c_str());
+  // Prompts are finished in `attended` already, so the result is written in its place.
+  ggml_tensor* out = ggml_custom_inplace(context, attended, &q, 1, join_op, GGML_N_TASKS_MAX, ref);
+  ggml_set_name(out, fmt::format("kv_join.{}", layer).c_str());
   return out;
+}
+
+void CachedAttention::set_step(std::vector<StepToken> tokens) {
+  tokens_ = std::move(tokens);
+  runs_.clear();
+  for (uint32_t token = 0; token < tokens_.size(); ++token) {
+    if (tokens_[token].offset == 0) runs_.push_back({token, 0});
+    ++runs_.back().n_tokens;
+  }
 }
 
 void CachedAttention::set_mass_window(uint32_t layer, uint32_t sequence, uint32_t n_candidates,
                                       uint32_t window) {
   mass_windows_[layer * cache_->dims().n_sequences + sequence] = {n_candidates, window};
-}
-
-const CachedAttention::MassWindow& CachedAttention::mass_window(uint32_t layer, uint32_t sequence) const {
-  return mass_windows_[layer * cache_->dims().n_sequences + sequence];
 }
 
 void CachedAttention::append_op(ggml_tensor* dst, int ith, int nth, void* userdata) {
@@ -73,8 +90,13 @@ void CachedAttention::attend_op(ggml_tensor* dst, int ith, int nth, void* userda
                     static_cast<uint32_t>(ith), static_cast<uint32_t>(nth));
 }
 
-void CachedAttention::append(uint32_t layer, const float* k, const float* v, uint32_t ith,
-                             uint32_t nth) const {
+void CachedAttention::join_op(ggml_tensor* dst, int ith, int nth, void* userdata) {
+  const LayerRef& ref = *static_cast<LayerRef*>(userdata);
+  ref.owner->join(ref.layer, static_cast<const float*>(dst->src[1]->data), static_cast<float*>(dst->data),
+                  static_cast<uint32_t>(ith), static_cast<uint32_t>(nth));
+}
+
+void CachedAttention::append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth) {
   const CacheDims& dims = cache_->dims();
   const uint32_t n_rows = static_cast<uint32_t>(tokens_.size()) * dims.n_kv_heads;
   for (uint32_t row = ith; row < n_rows; row += nth) {
@@ -88,83 +110,71 @@ void CachedAttention::append(uint32_t layer, const float* k, const float* v, uin
   }
 }
 
+uint32_t CachedAttention::n_step_pieces(uint32_t layer) const {
+  uint32_t n = 0;
+  for (const Run& run : runs_) n += cache_->dims().n_kv_heads * n_pieces(head_work(layer, run, 0, nullptr, nullptr));
+  return n;
+}
+
+// Pieces are counted through all runs and KV heads; each thread takes neighbouring ones, since a piece fetches
+// memory for the next.
 void CachedAttention::attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) {
-  const CacheDims& dims = cache_->dims();
-  float* logits = scratch_.data() + ith * scratch_floats();
-  for (uint32_t token_index = 0; token_index < tokens_.size(); ++token_index) {
-    const StepToken& token = tokens_[token_index];
-    const uint32_t slot = cache_->length(layer, token.sequence) + token.offset;
-    const bool in_window = slot >= mass_window(layer, token.sequence).n_candidates;
-    const uint32_t first_task = (in_window ? token.sequence : token_index) * dims.n_kv_heads;
-    for (uint32_t kv_head = 0; kv_head < dims.n_kv_heads; ++kv_head) {
-      if ((first_task + kv_head) % nth != ith) continue;
-      const size_t first_head = size_t{token_index} * n_heads_ + size_t{kv_head} * group_;
-      attend_one(layer, token, kv_head, q + first_head * dims.head_dim, logits,
-                 out + first_head * dims.head_dim);
+  const ThreadSpace space = scratch_.thread(ith);
+  const uint32_t n = n_step_pieces(layer);
+  uint32_t piece = n * ith / nth;
+  const uint32_t last = n * (ith + 1) / nth;
+  uint32_t first = 0;
+  for (const Run& run : runs_) {
+    for (uint32_t kv_head = 0; kv_head < cache_->dims().n_kv_heads; ++kv_head) {
+      const HeadWork work = head_work(layer, run, kv_head, q, out);
+      const uint32_t end = first + n_pieces(work);
+      for (; piece < std::min(end, last); ++piece) attend_piece(work, piece - first, space);
+      first = end;
     }
   }
 }
 
-// All query heads of one KV head, for one token. Rows behind the token's own slot are younger than it.
-//   q, out f32 [head_dim, group]; logits: scratch_floats()
-void CachedAttention::attend_one(uint32_t layer, const StepToken& token, uint32_t kv_head, const float* q,
-                                 float* logits, float* out) const {
-  const CacheDims& dims = cache_->dims();
-  const uint32_t n_rows = cache_->length(layer, token.sequence) + token.offset + 1;
-  dot_rows(dims.type_k, cache_->key_rows(layer, token.sequence, kv_head), n_rows, dims.head_dim, q, group_,
-           scale_, logits, max_rows_);
-  const std::span<const int32_t> pos = cache_->pos(layer, token.sequence, kv_head);
-  for (uint32_t slot = 0; slot < n_rows; ++slot) {
-    if (pos[slot] <= token.pos) continue;
-    for (uint32_t head = 0; head < group_; ++head) logits[size_t{head} * max_rows_ + slot] = kMasked;
-  }
-  if (n_rows > mass_window(layer, token.sequence).n_candidates) {
-    take_mass(layer, token, kv_head, logits, n_rows, logits + size_t{group_} * max_rows_);
-  }
-  float* sums = logits + size_t{group_ + 1} * max_rows_;
-  for (uint32_t head = 0; head < group_; ++head) {
-    float* row = logits + size_t{head} * max_rows_;
-    sums[head] = exp_in_place(row, n_rows, max_value(row, n_rows));
-  }
-  weighted_sum_rows(dims.type_v, cache_->value_rows(layer, token.sequence, kv_head), n_rows, dims.head_dim,
-                    logits, max_rows_, group_, out);
-  for (uint32_t head = 0; head < group_; ++head) {
-    for (uint32_t channel = 0; channel < dims.head_dim; ++channel)
-      out[size_t{head} * dims.head_dim + channel] /= sums[head];
-  }
+void CachedAttention::join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) const {
+  const ThreadSpace space = scratch_.thread(ith);
+  const uint32_t n_kv_heads = cache_->dims().n_kv_heads;
+  const auto n = static_cast<uint32_t>(runs_.size()) * n_kv_heads;
+  for (uint32_t index = n * ith / nth; index < n * (ith + 1) / nth; ++index)
+    join_pieces(head_work(layer, runs_[index / n_kv_heads], index % n_kv_heads, q, out), space);
 }
 
-// Adds this query's probabilities over the candidates, slots 0 .. n_candidates - 1, to the mass rows. The
-// candidates' own maximum is the shift: with the global one, a recent token that dominates would give 0/0.
-//   logits [max_rows, group]; joined scratch [max_rows]
-void CachedAttention::take_mass(uint32_t layer, const StepToken& token, uint32_t kv_head, const float* logits,
-                                uint32_t n_rows, float* joined) const {
-  const MassWindow& window = mass_window(layer, token.sequence);
-  const MassSpec& spec = columns_->needs().mass;
-  const uint32_t n_domain = spec.domain == MassSpec::Domain::candidates ? window.n_candidates : n_rows;
-  const auto add = [&](const float* row, float weight, uint32_t mass_row) {
-    const float shift = max_value(row, n_domain);
-    const float sum = sum_exp(row, n_domain, shift);
-    add_exp(row, window.n_candidates, shift, weight / (sum * static_cast<float>(window.window)),
-            columns_->mass(layer, token.sequence, kv_head, mass_row).data());
-  };
-  switch (spec.group) {
-    case MassSpec::Group::mean:
-      for (uint32_t head = 0; head < group_; ++head)
-        add(logits + size_t{head} * max_rows_, 1.0F / static_cast<float>(group_), 0);
-      return;
-    case MassSpec::Group::per_head:
-      for (uint32_t head = 0; head < group_; ++head) add(logits + size_t{head} * max_rows_, 1.0F, head);
-      return;
-    case MassSpec::Group::max_logit:
-      std::copy_n(logits, n_rows, joined);
-      for (uint32_t head = 1; head < group_; ++head) {
-        const float* row = logits + size_t{head} * max_rows_;
-        for (uint32_t slot = 0; slot < n_rows; ++slot) joined[slot] = std::max(joined[slot], row[slot]);
-      }
-      add(joined, 1.0F, 0);
-      return;
+HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q,
+                                    float* out) const {
+  const CacheDims& dims = cache_->dims();
+  const StepToken* tokens = tokens_.data() + run.first_token;
+  const uint32_t sequence = tokens->sequence;
+  const size_t token_stride = size_t{n_heads_} * dims.head_dim;
+  const size_t first = run.first_token * token_stride + size_t{kv_head} * group_ * dims.head_dim;
+  HeadWork work;
+  work.head = {.type_k = dims.type_k,
+               .type_v = dims.type_v,
+               .keys = cache_->key_rows(layer, sequence, kv_head),
+               .values = cache_->value_rows(layer, sequence, kv_head),
+               .pos = cache_->pos(layer, sequence, kv_head).data(),
+               .head_dim = dims.head_dim};
+  work.step = {.q = q + first,
+               .token_stride = token_stride,
+               .tokens = tokens,
+               .n_tokens = run.n_tokens,
+               .group = group_,
+               .scale = scale_};
+  work.out = out + first;
+  work.length = cache_->length(layer, sequence);
+  work.slots.n_slots = work.length + run.n_tokens;
+  work.space = scratch_.head(sequence, kv_head);
+  const MassWindow& window = mass_windows_[layer * dims.n_sequences + sequence];
+  if (columns_->n_mass_rows() > 0 && work.slots.n_slots > window.n_candidates) {
+    work.slots.n_candidates = window.n_candidates;
+    work.mass_spec = columns_->needs().mass;
+    work.mass_weight = 1.0F / static_cast<float>(window.window);
+    work.mass = {columns_->mass(layer, sequence, kv_head, 0).data(), cache_->capacity(layer),
+                 columns_->n_mass_rows()};
   }
+  return work;
 }
 
 }  // namespace kvase

@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Attention over the cache as two nodes of a ggml graph: append the step's rows, then attend, and take mass
-// on the way.
+// Attention over the cache as three nodes of a ggml graph: append the step's rows, attend, then join partial
+// results and take mass. (A custom node has no barrier inside; the third node is the barrier.)
 //
 // Lengths and positions are read when a node runs, so a graph of given token count stays valid while the
-// cache fills, compacts and changes sequences. Work is split at borders that do not depend on the number of
-// threads: one thread computes all of one (token, KV head), and all window queries of one (sequence, KV head)
-// in order, since they add to the same mass row.
+// cache fills, compacts and changes sequences. Any number of threads gives the same bits: threads take pieces
+// of work whose borders do not depend on them (pieces.h), each piece writes its own result, and one thread
+// joins those of a (sequence, KV head) in order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
+#include "attention/pieces.h"
+#include "attention/scratch.h"
+#include "attention/tile.h"
 #include "kv/cache.h"
 #include "stats/columns.h"
 
 namespace kvase {
-
-// One token of the step. Tokens of one sequence are consecutive, in order of position.
-struct StepToken {
-  uint32_t sequence = 0;
-  uint32_t offset = 0;  // place among its sequence's tokens in this step; its slot is length + offset
-  int32_t pos = 0;
-};
 
 // No query of the step is a window query.
 inline constexpr uint32_t kNoMass = std::numeric_limits<uint32_t>::max();
@@ -31,6 +27,7 @@ inline constexpr uint32_t kNoMass = std::numeric_limits<uint32_t>::max();
 class CachedAttention {
  public:
   // Allocates scratch for n_threads once. `scale` multiplies q . k, usually 1/sqrt(head_dim).
+  // Throws Error(out_of_memory).
   CachedAttention(const Cache& cache, const Columns& columns, uint32_t n_heads, float scale,
                   uint32_t n_threads);
   CachedAttention(const CachedAttention&) = delete;
@@ -43,14 +40,14 @@ class CachedAttention {
   ggml_tensor* build(ggml_context* context, uint32_t layer, ggml_tensor* q, ggml_tensor* k, ggml_tensor* v);
 
   // What the next run of a graph works on. tokens.size() is the graph's n_tokens.
-  void set_step(std::vector<StepToken> tokens) { tokens_ = std::move(tokens); }
+  void set_step(std::vector<StepToken> tokens);
   const std::vector<StepToken>& step() const { return tokens_; }
 
   // Slots outside the window of the coming event; a query at slot >= n_candidates adds to mass, weighted
   // 1/window. kNoMass: take none.
   void set_mass_window(uint32_t layer, uint32_t sequence, uint32_t n_candidates, uint32_t window);
 
-  size_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
+  size_t scratch_bytes() const { return scratch_.bytes(); }
 
  private:
   struct LayerRef {
@@ -61,29 +58,31 @@ class CachedAttention {
     uint32_t n_candidates = kNoMass;
     uint32_t window = 1;
   };
+  // One sequence's tokens in the step.
+  struct Run {
+    uint32_t first_token = 0;
+    uint32_t n_tokens = 0;
+  };
 
   static void append_op(ggml_tensor* dst, int ith, int nth, void* userdata);
   static void attend_op(ggml_tensor* dst, int ith, int nth, void* userdata);
-  void append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth) const;
+  static void join_op(ggml_tensor* dst, int ith, int nth, void* userdata);
+  void append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth);
   void attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
-  void attend_one(uint32_t layer, const StepToken& token, uint32_t kv_head, const float* q, float* logits,
-                  float* out) const;
-  void take_mass(uint32_t layer, const StepToken& token, uint32_t kv_head, const float* logits,
-                 uint32_t n_rows, float* joined) const;
-  // Per thread: logits [max_rows, group], one joined row [max_rows], sums [group].
-  size_t scratch_floats() const { return size_t{group_ + 1} * max_rows_ + group_; }
-  const MassWindow& mass_window(uint32_t layer, uint32_t sequence) const;
+  uint32_t n_step_pieces(uint32_t layer) const;
+  void join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) const;
+  HeadWork head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q, float* out) const;
 
   const Cache* cache_;
   const Columns* columns_;
   uint32_t n_heads_;
   uint32_t group_;  // query heads per KV head
   float scale_;
-  uint32_t max_rows_ = 0;  // largest capacity of a layer
+  Scratch scratch_;
   std::vector<LayerRef> layer_refs_;
   std::vector<MassWindow> mass_windows_;  // [n_sequences, n_layers]
   std::vector<StepToken> tokens_;
-  std::vector<float> scratch_;
+  std::vector<Run> runs_;
 };
 
 }  // namespace kvase

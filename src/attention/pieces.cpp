@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Chunks of slots and parts of tokens.
+#include "attention/pieces.h"
+
+#include <algorithm>
+
+#include "attention/merge.h"
+
+namespace kvase {
+namespace {
+
+bool fits_tile(const HeadWork& work) { return work.step.n_tokens <= tile_tokens(work.step.group); }
+
+bool is_narrow(const HeadWork& work) {
+  return work.step.n_rows() <= kFewRows && work.head.head_dim % kRowPad == 0;
+}
+
+// A query takes mass once only `window` tokens are left to the event.
+bool is_window_query(const HeadWork& work, size_t token) {
+  return work.slots.n_candidates > 0 && work.length + token >= work.slots.n_candidates;
+}
+
+void start(const Tile& tile, size_t width, const Partial& partial) {
+  const size_t n_rows = round_up(tile.n_rows(), kRowPad);
+  std::fill_n(partial.state.max, n_rows, kNoMaximum);
+  std::fill_n(partial.state.sum, n_rows, 0.0F);
+  std::fill_n(partial.state.acc, n_rows * width, 0.0F);
+  std::fill_n(partial.joined_max, n_rows, kNoMaximum);
+  std::fill_n(partial.joined_sum, n_rows, 0.0F);
+}
+
+bool joins_group(const HeadWork& work) { return work.mass_spec.group == MassSpec::Group::max_logit; }
+
+MassTape tape_from(const HeadWork& work, const Tile& tile, bool narrow, const TapeMemory& memory,
+                   const Partial& partial, uint32_t first_block) {
+  MassTape tape;
+  const size_t rows = joins_group(work) ? tile.n_tokens : tile.n_rows();
+  tape.n_rows = narrow ? rows : round_up(rows, kRowPad);
+  tape.weights = memory.weights + first_block * tape.n_rows * kBlock;
+  tape.maxima = memory.maxima + first_block * tape.n_rows;
+  if (joins_group(work)) {
+    tape.joined_max = partial.joined_max;
+    tape.joined_sum = partial.joined_sum;
+  }
+  return tape;
+}
+
+// Adds the window queries' probabilities over the candidates to mass rows.
+//   tape   all blocks; space.max, space.sum its rows' softmax over the domain
+//   token  the tile's first, in the step
+void add_mass(const HeadWork& work, const Tile& tile, size_t first_token, bool narrow, const MassTape& tape,
+              const MassRows& mass, const ThreadSpace& space) {
+  const size_t heads = tape.joined() ? 1 : tile.group;
+  const float weight = work.mass_spec.group == MassSpec::Group::mean
+                           ? work.mass_weight / static_cast<float>(tile.group)
+                           : work.mass_weight;
+  const MassRule rule = {space.max, space.sum, space.weights};
+  for (uint32_t mass_row = 0; mass_row < mass.count; ++mass_row) {
+    std::fill_n(space.weights, tape.n_rows, 0.0F);
+    for (size_t row = 0; row < tile.n_tokens * heads; ++row) {
+      const bool is_counted = mass.count == 1 || row % heads == mass_row;
+      if (is_counted && is_window_query(work, first_token + row / heads)) space.weights[row] = weight;
+    }
+    const auto add = narrow ? add_mass_narrow : add_mass_wide;
+    add(tape, rule, work.slots.n_candidates, space.factors, mass.first + mass_row * mass.stride);
+  }
+}
+
+void attend_range(const HeadWork& work, const Tile& tile, bool narrow, const SlotRange& slots,
+                  const Partial& partial, const MassTape* tape, const ThreadSpace& space) {
+  const auto attend = narrow ? attend_narrow : attend_wide;
+  attend(work.head, tile, slots.first, slots.last, partial.state, tape, space.tile);
+}
+
+// ---- chunks ----
+
+void attend_chunk(const HeadWork& work, uint32_t chunk, const ThreadSpace& space) {
+  const bool narrow = is_narrow(work);
+  const SlotRange slots = work.slots.chunk(chunk);
+  const Partial partial = work.space.partial(chunk);
+  start(work.step, work.space.width, partial);
+  if (work.slots.n_candidates > 0) {
+    const MassTape tape = tape_from(work, work.step, narrow, work.space.tape, partial, slots.first_block);
+    attend_range(work, work.step, narrow, slots, partial, &tape, space);
+  } else {
+    attend_range(work, work.step, narrow, slots, partial, nullptr, space);
+  }
+}
+
+void join_chunks(const HeadWork& work, const ThreadSpace& space) {
+  const Tile& tile = work.step;
+  const size_t stride = work.space.partial_stride;
+  const Partial first = work.space.partial(0);
+  merge_totals(first.state.max, first.state.sum, stride, work.slots.n_chunks(), tile.n_rows(), space.max,
+               space.sum);
+  for (size_t row = 0; row < tile.n_rows(); ++row) {
+    float* out = work.out + row / tile.group * tile.token_stride + row % tile.group * work.head.head_dim;
+    merge_output(first.state.max + row, first.state.acc + row * work.space.width, stride,
+                 work.slots.n_chunks(), space.max[row], space.sum[row], work.head.head_dim, out);
+  }
+  if (work.slots.n_candidates == 0) return;
+  const MassTape tape = tape_from(work, tile, is_narrow(work), work.space.tape, first, 0);
+  const bool over_candidates = work.mass_spec.domain == MassSpec::Domain::candidates;
+  merge_totals(tape.joined() ? tape.joined_max : first.state.max,
+               tape.joined() ? tape.joined_sum : first.state.sum, stride,
+               over_candidates ? work.slots.n_candidate_chunks() : work.slots.n_chunks(),
+               tape.joined() ? tile.n_tokens : tile.n_rows(), space.max, space.sum);
+  add_mass(work, tile, 0, is_narrow(work), tape, work.mass, space);
+}
+
+// ---- parts ----
+
+uint32_t n_tiles(const HeadWork& work) {
+  const uint32_t tokens = tile_tokens(work.step.group);
+  return (static_cast<uint32_t>(work.step.n_tokens) + tokens - 1) / tokens;
+}
+
+// Every part adds to mass rows of its own, which take the place of the tape that chunks would need: one row
+// of slots per row of a tile. That bounds the number of parts.
+uint32_t n_parts(const HeadWork& work) {
+  const size_t tile_rows = round_up(tile_tokens(work.step.group) * work.step.group, kRowPad);
+  const auto most = static_cast<uint32_t>(tile_rows / std::max(work.mass.count, 1U));
+  return std::min(n_tiles(work), most);
+}
+
+uint32_t first_tile(const HeadWork& work, uint32_t part) { return n_tiles(work) * part / n_parts(work); }
+
+MassRows part_mass(const HeadWork& work, uint32_t part) {
+  const size_t stride = work.mass.stride;
+  return {work.space.tape.weights + part * work.mass.count * stride, stride, work.mass.count};
+}
+
+// The softmax that mass is relative to, once the slots of its domain are in.
+void keep_totals(const MassTape& tape, const Partial& partial, const ThreadSpace& space) {
+  std::copy_n(tape.joined() ? tape.joined_max : partial.state.max, tape.n_rows, space.max);
+  std::copy_n(tape.joined() ? tape.joined_sum : partial.state.sum, tape.n_rows, space.sum);
+}
+
+void write_output(const HeadWork& work, const Tile& tile, size_t first_token, const Partial& partial) {
+  for (size_t row = 0; row < tile.n_rows(); ++row) {
+    const float* acc = partial.state.acc + row * work.space.width;
+    float* out = work.out + (first_token + row / tile.group) * tile.token_stride +
+                 row % tile.group * work.head.head_dim;
+    for (size_t channel = 0; channel < work.head.head_dim; ++channel)
+      out[channel] = acc[channel] / partial.state.sum[row];
+  }
+}
+
+void attend_tile(const HeadWork& work, uint32_t tile_index, const MassRows& mass, const ThreadSpace& space) {
+  const uint32_t first_token = tile_index * tile_tokens(work.step.group);
+  Tile tile = work.step;
+  tile.q += first_token * tile.token_stride;
+  tile.tokens += first_token;
+  tile.n_tokens = std::min<size_t>(tile_tokens(tile.group), work.step.n_tokens - first_token);
+  const auto end = static_cast<uint32_t>(work.length + first_token + tile.n_tokens);
+  const bool takes_mass = is_window_query(work, first_token + tile.n_tokens - 1);
+  start(tile, work.space.width, space.partial);
+  if (!takes_mass) {
+    attend_range(work, tile, false, {0, end, 0}, space.partial, nullptr, space);
+  } else {
+    const bool over_candidates = work.mass_spec.domain == MassSpec::Domain::candidates;
+    const MassTape tape = tape_from(work, tile, false, space.tape, space.partial, 0);
+    attend_range(work, tile, false, work.slots.candidates(), space.partial, &tape, space);
+    if (over_candidates) keep_totals(tape, space.partial, space);
+    SlotRange window = work.slots.window();
+    window.last = end;
+    const MassTape rest = tape_from(work, tile, false, space.tape, space.partial, window.first_block);
+    attend_range(work, tile, false, window, space.partial, &rest, space);
+    if (!over_candidates) keep_totals(tape, space.partial, space);
+    add_mass(work, tile, first_token, false, tape, mass, space);
+  }
+  write_output(work, tile, first_token, space.partial);
+}
+
+// True if a tile of the part holds a window query.
+bool part_takes_mass(const HeadWork& work, uint32_t part) {
+  const uint32_t tokens = std::min<uint32_t>(first_tile(work, part + 1) * tile_tokens(work.step.group),
+                                             static_cast<uint32_t>(work.step.n_tokens));
+  return is_window_query(work, tokens - 1);
+}
+
+void attend_part(const HeadWork& work, uint32_t part, const ThreadSpace& space) {
+  MassRows mass;
+  if (part_takes_mass(work, part)) {
+    mass = part_mass(work, part);
+    std::fill_n(mass.first, mass.count * mass.stride, 0.0F);
+  }
+  for (uint32_t tile = first_tile(work, part); tile < first_tile(work, part + 1); ++tile)
+    attend_tile(work, tile, mass, space);
+}
+
+void join_parts(const HeadWork& work) {
+  for (uint32_t part = 0; part < n_parts(work); ++part) {
+    if (!part_takes_mass(work, part)) continue;
+    const MassRows share = part_mass(work, part);
+    for (uint32_t row = 0; row < share.count; ++row) {
+      const float* from = share.first + row * share.stride;
+      float* to = work.mass.first + row * share.stride;
+      for (uint32_t slot = 0; slot < work.slots.n_candidates; ++slot) to[slot] += from[slot];
+    }
+  }
+}
+
+}  // namespace
+
+uint32_t n_pieces(const HeadWork& work) { return fits_tile(work) ? work.slots.n_chunks() : n_parts(work); }
+
+void attend_piece(const HeadWork& work, uint32_t piece, const ThreadSpace& space) {
+  if (fits_tile(work)) {
+    attend_chunk(work, piece, space);
+  } else {
+    attend_part(work, piece, space);
+  }
+}
+
+void join_pieces(const HeadWork& work, const ThreadSpace& space) {
+  if (fits_tile(work)) {
+    join_chunks(work, space);
+  } else {
+    join_parts(work);
+  }
+}
+
+}  // namespace kvase
