@@ -112,12 +112,13 @@ void CachedAttention::append(uint32_t layer, const float* k, const float* v, uin
 
 uint32_t CachedAttention::n_step_pieces(uint32_t layer) const {
   uint32_t n = 0;
-  for (const Run& run : runs_) n += cache_->dims().n_kv_heads * n_pieces(head_work(layer, run, 0, nullptr, nullptr));
+  for (const Run& run : runs_)
+    n += cache_->dims().n_kv_heads * n_pieces(head_work(layer, run, 0, nullptr, nullptr));
   return n;
 }
 
-// Pieces are counted through all runs and KV heads; each thread takes neighbouring ones, since a piece fetches
-// memory for the next.
+// Pieces are counted through all runs and KV heads; each thread takes neighbouring ones, since a piece
+// fetches memory for the next.
 void CachedAttention::attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) {
   const ThreadSpace space = scratch_.thread(ith);
   const uint32_t n = n_step_pieces(layer);
