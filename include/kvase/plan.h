@@ -16,7 +16,7 @@ struct MemoryPlan {
   bool evicts = true;
   Prefill prefill = Prefill::bounded;
   CacheShape shape;       // of `full`: budget = capacity = context, the rest 0
-  uint32_t capacity = 0;  // slots allocated per layer, KV head and sequence
+  uint32_t capacity = 0;  // slots allocated per KV head and sequence, of the layer that has most
   uint32_t n_sequences = 1;
   size_t kv_bytes = 0;         // K and V rows over capacity, all sequences
   size_t side_bytes = 0;       // positions and per-slot statistics, all sequences

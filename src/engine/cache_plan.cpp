@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "base/sizes.h"
+#include "policy/pyramid.h"
 #include "policy/shape.h"
 
 namespace kvase {
@@ -91,11 +92,22 @@ uint32_t resolve_n_ctx(const ModelInfo& model, const CacheOptions& options) {
   return n_ctx;
 }
 
-uint32_t capacity_of(const MemoryPlan& memory, uint32_t n_ctx) {
+uint32_t capacity_of(const MemoryPlan& memory, uint32_t budget, uint32_t n_ctx) {
   if (!memory.evicts) return n_ctx;
-  const uint32_t held =
-      memory.prefill == Prefill::whole ? std::max(n_ctx, memory.shape.budget) : memory.shape.budget;
-  return held + memory.shape.interval;
+  return (memory.prefill == Prefill::whole ? std::max(n_ctx, budget) : budget) + memory.shape.interval;
+}
+
+// Every layer's budget, each of which must fit the method.
+std::vector<uint32_t> layer_budgets(const ParsedPolicy& policy, const CacheShape& shape, uint32_t n_layers) {
+  check_shape(policy, shape);
+  if (!policy.pyramid) return std::vector<uint32_t>(n_layers, shape.budget);
+  std::vector<uint32_t> budgets = pyramid_budgets(n_layers, shape, *policy.pyramid);
+  for (const uint32_t budget : budgets) {
+    CacheShape layer_shape = shape;
+    layer_shape.budget = budget;
+    check_shape(policy, layer_shape);
+  }
+  return budgets;
 }
 
 }  // namespace
@@ -121,12 +133,14 @@ CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, u
     plan.needs = plan.policy.policy->needs();
     memory.prefill = options.prefill;
     memory.shape = resolve_shape(plan.policy, options, bytes_per_slot(plan.dims));
-    check_shape(plan.policy, memory.shape);
+    plan.budgets = layer_budgets(plan.policy, memory.shape, model.n_layers);
   } else {
     memory.shape.budget = plan.n_ctx;
+    plan.budgets.assign(model.n_layers, plan.n_ctx);
   }
-  memory.capacity = capacity_of(memory, plan.n_ctx);
-  plan.dims.capacity.assign(model.n_layers, memory.capacity);
+  for (const uint32_t budget : plan.budgets)
+    plan.dims.capacity.push_back(capacity_of(memory, budget, plan.n_ctx));
+  memory.capacity = *std::ranges::max_element(plan.dims.capacity);
   const CacheMemory declared(plan);
   memory.kv_bytes = declared.cache.kv_bytes();
   memory.side_bytes = declared.cache.pos_bytes() + declared.columns.bytes();
@@ -139,12 +153,12 @@ CacheMemory::CacheMemory(const CachePlan& plan)
       cache(arena, plan.dims),
       columns(arena, cache, plan.n_heads, plan.needs) {}
 
-uint32_t first_trigger(const MemoryPlan& plan, uint32_t n_prompt) {
-  const uint32_t steady = plan.shape.budget + plan.shape.interval;
-  if (!plan.evicts || plan.prefill == Prefill::bounded) return plan.capacity;
-  if (n_prompt <= plan.shape.budget) return steady;
-  const uint32_t beyond = n_prompt - plan.shape.budget;
-  return plan.shape.budget + (beyond / plan.shape.interval + 1) * plan.shape.interval;
+uint32_t first_trigger(const CachePlan& plan, uint32_t layer, uint32_t n_prompt) {
+  if (!plan.memory.evicts || plan.memory.prefill == Prefill::bounded) return plan.dims.capacity[layer];
+  const uint32_t budget = plan.budgets[layer];
+  const uint32_t interval = plan.memory.shape.interval;
+  if (n_prompt <= budget) return budget + interval;
+  return budget + ((n_prompt - budget) / interval + 1) * interval;
 }
 
 MemoryPlan plan_memory(const ModelInfo& model, const CacheOptions& cache, uint32_t n_sequences) {

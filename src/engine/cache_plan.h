@@ -14,7 +14,8 @@ struct CachePlan {
   Needs needs;
   CacheDims dims;
   uint32_t n_heads = 0;
-  uint32_t n_ctx = 0;  // positions for `full`; longest prompt for Prefill::whole
+  uint32_t n_ctx = 0;             // positions for `full`; longest prompt for Prefill::whole
+  std::vector<uint32_t> budgets;  // slots left by an event, per layer; all equal but for +pyramid
   MemoryPlan memory;
 };
 
@@ -29,9 +30,9 @@ struct CacheMemory {
   Columns columns;
 };
 
-// Length at which a sequence's next event comes. A prompt that fits the budget, or bounded prefill: at
+// Length at which a layer's first event comes. A prompt that fits its budget, or bounded prefill: at
 // capacity. A whole prompt beyond the budget: the first length behind it that is a whole number of intervals
 // above the budget, as in VaSE's code.
-uint32_t first_trigger(const MemoryPlan& plan, uint32_t n_prompt);
+uint32_t first_trigger(const CachePlan& plan, uint32_t layer, uint32_t n_prompt);
 
 }  // namespace kvase

@@ -26,9 +26,9 @@ struct Sequence {
   bool open = false;
   SequenceOptions options;
   int64_t n_seen = 0;
-  uint32_t n_events = 0;
   double evict_ms = 0;
-  uint32_t trigger = 0;  // length at which the next event comes
+  std::vector<uint32_t> n_events = {};  // per layer
+  std::vector<uint32_t> trigger = {};   // per layer: length at which the next event comes
 };
 
 // The tokens of one feed that a step takes.
@@ -57,8 +57,8 @@ struct Engine::Impl {
   std::vector<Chunk> next_step(std::span<const Feed> feeds, std::span<const size_t> done) const;
   void run_step(std::span<const Feed> feeds, std::span<const Chunk> chunks, const AdvanceHooks& hooks);
   void commit(SequenceId id, uint32_t n);
-  void evict(SequenceId id);
-  void watch_window(SequenceId id);
+  void evict(SequenceId id, std::span<const uint32_t> layers);
+  void watch_window(SequenceId id, uint32_t layer);
 
   Model model;
   EngineOptions options;
@@ -103,8 +103,11 @@ SequenceId Engine::open(const SequenceOptions& options) {
   }
   const auto id = static_cast<SequenceId>(place - impl_->sequences.begin());
   *place = Sequence{
-      .open = true, .options = options, .trigger = first_trigger(impl_->plan.memory, options.n_prompt)};
-  impl_->watch_window(id);
+      .open = true, .options = options, .n_events = std::vector<uint32_t>(impl_->plan.dims.n_layers, 0)};
+  for (uint32_t layer = 0; layer < impl_->plan.dims.n_layers; ++layer) {
+    place->trigger.push_back(first_trigger(impl_->plan, layer, options.n_prompt));
+    impl_->watch_window(id, layer);
+  }
   return id;
 }
 
@@ -119,7 +122,7 @@ CacheState Engine::state(SequenceId id) const {
   const Sequence& sequence = impl_->opened(id);
   CacheState state{.n_seen = sequence.n_seen,
                    .n_kept = 0,
-                   .n_evictions = sequence.n_events,
+                   .n_evictions = *std::ranges::max_element(sequence.n_events),
                    .evict_ms = sequence.evict_ms};
   for (uint32_t layer = 0; layer < impl_->plan.dims.n_layers; ++layer) {
     state.n_kept = std::max(state.n_kept, impl_->memory.cache.length(layer, id));
@@ -177,7 +180,11 @@ void Engine::Impl::check_feeds(std::span<const Feed> feeds) {
 
 // A chunk never crosses an event; its size follows from its own sequence and request, never from the others.
 uint32_t Engine::Impl::chunk_limit(const Feed& feed) const {
-  const uint32_t free = sequences[feed.sequence].trigger - memory.cache.length(0, feed.sequence);
+  uint32_t free = std::numeric_limits<uint32_t>::max();
+  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
+    free =
+        std::min(free, sequences[feed.sequence].trigger[layer] - memory.cache.length(layer, feed.sequence));
+  }
   const uint32_t step =
       feed.logits == WantLogits::all ? std::min(options.n_ubatch, kMaxOutputs) : options.n_ubatch;
   return std::min(free, step);
@@ -264,34 +271,42 @@ void Engine::Impl::run_step(std::span<const Feed> feeds, std::span<const Chunk> 
 void Engine::Impl::commit(SequenceId id, uint32_t n) {
   Sequence& sequence = sequences[id];
   sequence.n_seen += n;
-  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) memory.cache.commit(layer, id, n);
-  if (plan.memory.evicts && memory.cache.length(0, id) == sequence.trigger) evict(id);
+  std::vector<uint32_t> due;
+  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
+    memory.cache.commit(layer, id, n);
+    if (plan.memory.evicts && memory.cache.length(layer, id) == sequence.trigger[layer]) due.push_back(layer);
+  }
+  if (!due.empty()) evict(id, due);
 }
 
-void Engine::Impl::evict(SequenceId id) {
+void Engine::Impl::evict(SequenceId id, std::span<const uint32_t> layers) {
   const auto start = std::chrono::steady_clock::now();
   Sequence& sequence = sequences[id];
-  events.run(id, {.seed = sequence.options.seed,
-                  .sequence = sequence.options.sample,
-                  .layer = 0,
-                  .event = sequence.n_events,
-                  .n_seen = sequence.n_seen,
-                  .window = plan.memory.shape.window,
-                  .n_sink = plan.memory.shape.n_sink});
-  ++sequence.n_events;
-  sequence.trigger = plan.memory.shape.budget + plan.memory.shape.interval;
-  watch_window(id);
+  std::vector<EventContext> layer_events;
+  for (const uint32_t layer : layers) {
+    layer_events.push_back({.seed = sequence.options.seed,
+                            .sequence = sequence.options.sample,
+                            .layer = layer,
+                            .event = sequence.n_events[layer],
+                            .n_seen = sequence.n_seen,
+                            .window = plan.memory.shape.window,
+                            .n_sink = plan.memory.shape.n_sink});
+  }
+  events.run(id, layer_events);
+  for (const uint32_t layer : layers) {
+    ++sequence.n_events[layer];
+    sequence.trigger[layer] = plan.budgets[layer] + plan.memory.shape.interval;
+    watch_window(id, layer);
+  }
   sequence.evict_ms +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
 // From which slot on queries add to mass before the next event.
-void Engine::Impl::watch_window(SequenceId id) {
+void Engine::Impl::watch_window(SequenceId id, uint32_t layer) {
   const bool takes_mass = plan.memory.evicts && memory.columns.n_mass_rows() > 0;
   const uint32_t window = plan.memory.shape.window;
-  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
-    attention.set_mass_window(layer, id, takes_mass ? sequences[id].trigger - window : kNoMass, window);
-  }
+  attention.set_mass_window(layer, id, takes_mass ? sequences[id].trigger[layer] - window : kNoMass, window);
 }
 
 }  // namespace kvase

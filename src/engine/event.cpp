@@ -9,8 +9,8 @@
 
 namespace kvase {
 
-EventStatistics::EventStatistics(const CacheMemory& memory, uint32_t budget)
-    : memory_(&memory), budget_(budget), heads_(memory.cache.dims().n_kv_heads) {
+EventStatistics::EventStatistics(const CacheMemory& memory)
+    : memory_(&memory), heads_(memory.cache.dims().n_kv_heads) {
   const auto& capacity = memory.cache.dims().capacity;
   const uint32_t max_rows = *std::ranges::max_element(capacity);
   if (memory.columns.n_mass_rows() > 1) {
@@ -30,7 +30,8 @@ EventStatistics::EventStatistics(const CacheMemory& memory, uint32_t budget)
   if (needs(Statistic::k_lag) || needs(Statistic::v_lag)) lag_.emplace(head_dim, columns.needs().lag.lag);
 }
 
-LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, const EventContext& event) {
+LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, uint32_t budget,
+                                   const EventContext& event) {
   const Columns& columns = memory_->columns;
   if (columns.needs_sketch())
     matrix_ = make_sketch_matrix(columns.needs().sketch, event, memory_->cache.dims().head_dim);
@@ -41,7 +42,7 @@ LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, const Even
       if (is_event_statistic(statistic)) add_event_column(statistic, layer, sequence, kv_head, event);
     }
   }
-  return {.heads = heads_, .budget = budget_, .n_mass_rows = std::max(columns.n_mass_rows(), 1U)};
+  return {.heads = heads_, .budget = budget, .n_mass_rows = std::max(columns.n_mass_rows(), 1U)};
 }
 
 void EventStatistics::add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head) {
@@ -144,20 +145,18 @@ EventRunner::EventRunner(Compute& compute, CacheMemory& memory, const CachePlan&
     : compute_(&compute),
       memory_(&memory),
       plan_(&plan),
-      per_thread_(compute.n_threads(), EventStatistics(memory, plan.memory.shape.budget)) {}
+      per_thread_(compute.n_threads(), EventStatistics(memory)) {}
 
-void EventRunner::run(uint32_t sequence, const EventContext& event) {
-  compute_->parallel_for(memory_->cache.dims().n_layers, [&](uint32_t layer, uint32_t thread) {
-    EventContext layer_event = event;
-    layer_event.layer = layer;
-    run_layer(layer, sequence, layer_event, per_thread_[thread]);
+void EventRunner::run(uint32_t sequence, std::span<const EventContext> layer_events) {
+  compute_->parallel_for(static_cast<uint32_t>(layer_events.size()), [&](uint32_t index, uint32_t thread) {
+    run_layer(sequence, layer_events[index], per_thread_[thread]);
   });
 }
 
-void EventRunner::run_layer(uint32_t layer, uint32_t sequence, const EventContext& event,
-                            EventStatistics& statistics) {
+void EventRunner::run_layer(uint32_t sequence, const EventContext& event, EventStatistics& statistics) {
+  const uint32_t layer = event.layer;
   Columns& columns = memory_->columns;
-  const LayerView view = statistics.collect(layer, sequence, event);
+  const LayerView view = statistics.collect(layer, sequence, plan_->budgets[layer], event);
   Verdict verdict = plan_->policy.policy->decide(view, event);
   check_verdict(verdict, view, plan_->needs);
   std::vector<std::vector<uint32_t>> drops;

@@ -21,10 +21,10 @@ namespace kvase {
 // thread. All memory is allocated when it is made; what no statistic of the policy needs stays empty.
 class EventStatistics {
  public:
-  EventStatistics(const CacheMemory& memory, uint32_t budget);
+  explicit EventStatistics(const CacheMemory& memory);
 
-  // Valid until the next call and until the cache changes.
-  LayerView collect(uint32_t layer, uint32_t sequence, const EventContext& event);
+  // For a cut to `budget` slots. Valid until the next call and until the cache changes.
+  LayerView collect(uint32_t layer, uint32_t sequence, uint32_t budget, const EventContext& event);
 
  private:
   void add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head);
@@ -34,7 +34,6 @@ class EventStatistics {
   std::span<const uint32_t> by_position(const HeadView& head, uint32_t n_sink);
 
   const CacheMemory* memory_;
-  uint32_t budget_;
   std::vector<HeadView> heads_;
   std::vector<std::vector<float>> mass_;  // per KV head
   // Columns that live for one event, per KV head; empty for the statistics that are not asked for.
@@ -56,11 +55,11 @@ class EventRunner {
   // Allocates scratch for every thread of `compute` once.
   EventRunner(Compute& compute, CacheMemory& memory, const CachePlan& plan);
 
-  // Cuts every layer of a sequence to the budget. `event.layer` is filled in here.
-  void run(uint32_t sequence, const EventContext& event);
+  // Cuts the layers that `layer_events` name to their budgets. REQUIRES: each layer once, length > budget.
+  void run(uint32_t sequence, std::span<const EventContext> layer_events);
 
  private:
-  void run_layer(uint32_t layer, uint32_t sequence, const EventContext& event, EventStatistics& statistics);
+  void run_layer(uint32_t sequence, const EventContext& event, EventStatistics& statistics);
 
   Compute* compute_;
   CacheMemory* memory_;

@@ -88,6 +88,9 @@ CachePlan plan_for(const ScoreInput& input, CacheOptions options) {
   options.n_ctx = input.n;
   if (!options.window) options.window = input.w;
   if (!options.interval) options.interval = std::max(input.w, 64U);
+  if (parse_policy(options.policy).pyramid) {
+    invalid("score: found +pyramid, allowed: a base method, since one layer has no pyramid");
+  }
   CachePlan plan = make_cache_plan(one_layer(input), options, 1);
   if (plan.memory.evicts && plan.memory.shape.window != input.w) {
     invalid("--kv-window {}, allowed: {}, the number of queries in the input", plan.memory.shape.window,
@@ -201,8 +204,8 @@ ScoreResult score(const ScoreInput& input, const ScoreOptions& options) {
                            .n_seen = int64_t{input.pos.back()} + 1,
                            .window = input.w,
                            .n_sink = plan.memory.shape.n_sink};
-  EventStatistics statistics(memory, plan.memory.shape.budget);
-  const LayerView layer = statistics.collect(0, 0, event);
+  EventStatistics statistics(memory);
+  const LayerView layer = statistics.collect(0, 0, plan.memory.shape.budget, event);
   result.scores = plan.policy.policy->score(layer, event);
   const Verdict verdict = plan.policy.policy->decide(layer, event);
   check_verdict(verdict, layer, plan.needs);

@@ -104,7 +104,9 @@ class Replay {
     context.event = event;
     context.n_seen = n_seen;
     context.n_sink = plan_.memory.shape.n_sink;
-    events_.run(0, context);
+    std::vector<EventContext> layer_events(plan_.dims.n_layers, context);
+    for (uint32_t layer = 0; layer < plan_.dims.n_layers; ++layer) layer_events[layer].layer = layer;
+    events_.run(0, layer_events);
   }
 
   std::vector<int32_t> kept(uint32_t kv_head) const {

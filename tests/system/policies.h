@@ -24,7 +24,8 @@ inline std::vector<std::string> evicting_policies() {
         "snapkv:smooth=avg,axis=slot", "vase-attnv:smooth=avg,axis=slot", "vase-attnv:fill=topk",
         "vase-attnv:reserve=random", "vase-attnv:reserve=none", "vase-attnv:magnitude=var",
         "vase-attnv:magnitude=l2", "vase-attnv:magnitude=absmax", "vase-attnv:n_large=0", "vase-dkv:rank=5",
-        "lagkv:lag=8", "rkv:axis=slot", "rkv-vase:smooth=max"}) {
+        "lagkv:lag=8", "snapkv+pyramid:beta=2", "vase-attnv+pyramid:beta=2", "rkv:axis=slot",
+        "rkv-vase:smooth=max"}) {
     policies.emplace_back(variant);
   }
   return policies;
