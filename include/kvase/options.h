@@ -31,9 +31,8 @@ enum class Prefill : uint8_t {
 };
 
 struct CacheOptions {
-  std::string policy =
-      "vase-attnv";              // see policy.h; shape keys in the string are overridden by the fields below
-  std::optional<Budget> budget;  // default 2048 tokens
+  std::string policy = "vase-attnv";  // see policy.h; shape keys in it and the fields below must agree
+  std::optional<Budget> budget;       // default 2048 tokens
   std::optional<uint32_t> interval;  // tokens, 1..65536, default 64. Larger: faster long prompts, more memory
   std::optional<uint32_t>
       window;  // tokens, 1..interval (0 too if the policy needs no mass), default interval

@@ -17,13 +17,15 @@ namespace kvase::cli {
 namespace {
 
 constexpr const char* kFooter = R"(
-A policy is written name[:key=value,...]. Every name also takes budget=, interval=, window= and sinks=, which mean the same as
---kv-budget, --kv-interval, --kv-window and --kv-sinks; the flags win.
+A policy is written name[:key=value,...][+modifier[:key=value,...]]. Every name also takes budget=, interval=, window= and
+sinks=, which mean the same as --kv-budget, --kv-interval, --kv-window and --kv-sinks; what is given in both must agree.
 
 Examples:
   kvase policies
   kvase policies vase-attnv
+  kvase policies pyramid
   kvase run -m model.gguf -p Hello --kv vase-attnv:budget=1024,sinks=8
+  kvase run -m model.gguf -p Hello --kv snapkv:smooth=max+pyramid --kv-budget 1024
 )";
 
 std::vector<PolicyInfo> chosen_policies(const std::string& name) {
@@ -47,8 +49,35 @@ std::string allowed_values(const ParamInfo& param) {
 void print_overview(const std::vector<PolicyInfo>& policies) {
   std::vector<std::vector<std::string>> cells = {{"POLICY", "KEEPS"}};
   for (const PolicyInfo& info : policies) cells.push_back({info.name, info.summary});
+  cells.push_back({"", ""});
+  for (const ModifierInfo& info : list_modifiers()) cells.push_back({"+" + info.name, info.summary});
   fmt::print("{}\n`kvase policies NAME` shows parameters, paper and notes.\n",
              table({Align::left, Align::left}, cells));
+}
+
+void print_params(const std::vector<ParamInfo>& params) {
+  if (params.empty()) {
+    fmt::print("parameters     none of its own\n");
+    return;
+  }
+  std::vector<std::vector<std::string>> cells = {{"PARAMETER", "ALLOWED", "DEFAULT", "MEANING"}};
+  for (const ParamInfo& param : params) {
+    cells.push_back({param.name, allowed_values(param),
+                     param.default_value.empty() ? "-" : param.default_value, param.help});
+  }
+  fmt::print("\n{}", table({Align::left, Align::left, Align::left, Align::left}, cells));
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  if (!notes.empty()) fmt::print("\nnotes\n");
+  for (const std::string& note : notes) fmt::print("  - {}\n", note);
+}
+
+void print_modifier(const ModifierInfo& info) {
+  fmt::print("+{}: {}\n\n", info.name, info.summary);
+  fmt::print("paper          {}\n", info.paper);
+  print_params(info.params);
+  print_notes(info.notes);
 }
 
 void print_details(const PolicyInfo& info) {
@@ -60,18 +89,8 @@ void print_details(const PolicyInfo& info) {
   for (const Statistic statistic : parse_policy(info.name).policy->needs().statistics)
     needs.push_back(statistic_name(statistic));
   fmt::print("statistics     {}\n", needs.empty() ? "none" : fmt::format("{}", fmt::join(needs, ", ")));
-  if (info.params.empty()) {
-    fmt::print("parameters     none of its own\n");
-  } else {
-    std::vector<std::vector<std::string>> cells = {{"PARAMETER", "ALLOWED", "DEFAULT", "MEANING"}};
-    for (const ParamInfo& param : info.params) {
-      cells.push_back({param.name, allowed_values(param),
-                       param.default_value.empty() ? "-" : param.default_value, param.help});
-    }
-    fmt::print("\n{}", table({Align::left, Align::left, Align::left, Align::left}, cells));
-  }
-  if (!info.notes.empty()) fmt::print("\nnotes\n");
-  for (const std::string& note : info.notes) fmt::print("  - {}\n", note);
+  print_params(info.params);
+  print_notes(info.notes);
 }
 
 }  // namespace
@@ -86,6 +105,13 @@ int policies_command(const Arguments& arguments) {
   finish_help(app, kFooter);
   if (!parse(app, arguments)) return kExitOk;
 
+  const std::vector<ModifierInfo> modifiers = list_modifiers();
+  const auto modifier = std::find_if(modifiers.begin(), modifiers.end(),
+                                     [&](const ModifierInfo& info) { return info.name == name; });
+  if (modifier != modifiers.end() && !json) {
+    print_modifier(*modifier);
+    return kExitOk;
+  }
   const std::vector<PolicyInfo> policies = chosen_policies(name);
   if (json) {
     Json array = Json::array();
