@@ -153,6 +153,10 @@ CacheMemory::CacheMemory(const CachePlan& plan)
       cache(arena, plan.dims),
       columns(arena, cache, plan.n_heads, plan.needs) {}
 
+CacheMemory::CacheMemory(const CachePlan& plan, ggml_backend_t backend) : CacheMemory(plan) {
+  arena.allocate(backend);
+}
+
 uint32_t first_trigger(const CachePlan& plan, uint32_t layer, uint32_t n_prompt) {
   if (!plan.memory.evicts || plan.memory.prefill == Prefill::bounded) return plan.dims.capacity[layer];
   const uint32_t budget = plan.budgets[layer];

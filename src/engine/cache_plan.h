@@ -22,9 +22,14 @@ struct CachePlan {
 // Throws Error(invalid_argument).
 CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, uint32_t n_sequences);
 
-// The declared cache. The plan counts its bytes; the engine also allocates it.
+// The cache as declared. The plan counts its bytes; the engine also allocates it.
 struct CacheMemory {
   explicit CacheMemory(const CachePlan& plan);
+  // Declared and allocated. Throws Error(out_of_memory).
+  CacheMemory(const CachePlan& plan, ggml_backend_t backend);
+  CacheMemory(const CacheMemory&) = delete;
+  CacheMemory& operator=(const CacheMemory&) = delete;
+
   Arena arena;
   Cache cache;
   Columns columns;

@@ -77,16 +77,14 @@ Engine::Impl::Impl(const Model& handle, const EngineOptions& given)
       options(complete(given)),
       plan(make_cache_plan(model.info(), options.cache, options.n_sequences)),
       compute(options.n_threads),
-      memory(plan),
+      memory(plan, compute.backend()),
       attention(memory.cache, memory.columns, model.info().n_heads, model.impl().params.attention_scale,
                 options.n_threads),
       decoder(model.impl().params, *model.impl().family, model.impl().weights),
       graphs(compute, decoder, attention, options.n_ubatch + options.n_sequences - 1,
              std::min(options.n_ubatch, kMaxOutputs) + options.n_sequences - 1),
       events(compute, memory, plan),
-      sequences(options.n_sequences) {
-  memory.arena.allocate(compute.backend());
-}
+      sequences(options.n_sequences) {}
 
 Engine::Engine(const Model& model, const EngineOptions& options)
     : impl_(std::make_unique<Impl>(model, options)) {}

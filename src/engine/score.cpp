@@ -188,8 +188,7 @@ ScoreResult score(const ScoreInput& input, const ScoreOptions& options) {
     return result;
   }
   Compute compute(1);
-  CacheMemory memory(plan);
-  memory.arena.allocate(compute.backend());
+  CacheMemory memory(plan, compute.backend());
   CachedAttention attention(memory.cache, memory.columns, input.n_heads,
                             1.0F / std::sqrt(static_cast<float>(input.head_dim)), 1);
   const uint32_t n_candidates = input.n - input.w;

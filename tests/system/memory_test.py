@@ -8,6 +8,7 @@ A claim about memory, not about sense: prompts are one word repeated, and answer
 """
 import argparse
 import json
+import re
 import subprocess
 import sys
 
@@ -35,8 +36,8 @@ def json_of(command):
 
 
 def watch(command):
-    """Streams an answer; returns RSS at the first byte, at the end, and the peak."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    """Streams an answer; returns RSS at the first byte, at the end, the peak, and the number of tokens."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     first = last = peak = None
     while process.stdout.read(64 if first else 1):
         rss, high = status_bytes(process.pid, "VmRSS"), status_bytes(process.pid, "VmHWM")
@@ -44,9 +45,11 @@ def watch(command):
             break
         first = first or rss
         last, peak = rss, high
+    summary = process.stderr.read().decode()
     if process.wait() != 0:
         sys.exit(f"failed: {' '.join(command)}: exit {process.returncode}")
-    return first, last, peak
+    n_generated = int(re.search(r"answer .*\((\d+) tokens\)", summary).group(1))
+    return first, last, peak, n_generated
 
 
 def main():
@@ -76,12 +79,12 @@ def main():
         expect(short["n_prompt"] in (n_prompt, n_prompt + 1), f"prompt of {short['n_prompt']} tokens")
         expect(short["kv"]["bytes"] == row["kv_bytes"] and short["kv"]["side_bytes"] == row["side_bytes"],
                f"  kv {short['kv']['bytes']:,} + side {short['kv']['side_bytes']:,} bytes, as planned")
-        first, last, peak = watch([*run, "-n", args.generate])
+        first, last, peak, n_generated = watch([*run, "-n", args.generate])
         if first is None:
             failures.append(f"prompt of {n_prompt}: no text to watch")
             continue
         expect(last - first <= ALLOWED_GROWTH_BYTES,
-               f"  {args.generate} tokens: RSS {first / MIB:.1f} MiB at the first, {last / MIB:.1f} at the last")
+               f"  {n_generated} tokens: RSS {first / MIB:.1f} MiB at the first, {last / MIB:.1f} at the last")
         besides = peak - plan["weights_bytes"] - planned
         expect(besides <= ALLOWED_BESIDES_BYTES,
                f"  peak {peak / MIB:.1f} MiB = weights {plan['weights_bytes'] / MIB:.1f} + plan {planned / MIB:.1f} + {besides / MIB:.1f}")
