@@ -156,7 +156,8 @@ HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_
                .keys = cache_->key_rows(layer, sequence, kv_head),
                .values = cache_->value_rows(layer, sequence, kv_head),
                .pos = cache_->pos(layer, sequence, kv_head).data(),
-               .head_dim = dims.head_dim};
+               .head_dim = dims.head_dim,
+               .n_slots = cache_->length(layer, sequence) + run.n_tokens};
   work.step = {.q = q + first,
                .token_stride = token_stride,
                .tokens = tokens,

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The attention op against the double-precision oracle: every group, head size, row type, mass rule; several
-// tokens, several sequences; before and after compaction; and the same bits for any number of threads.
+// The attention op against the double-precision oracle: every group, head size, row type, mass rule,
+// instruction set; short and long contexts; several tokens, several sequences; before and after compaction;
+// and the same bits for any number of threads and beside any other sequence.
 #include "attention/cached_attention.h"
 
 #include <ggml-cpu.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "attention/reference.h"
 #include "base/random.h"
@@ -19,7 +23,7 @@ namespace {
 // hundred rows.
 constexpr double kRelativeBound = 1e-5;
 
-struct Setup {
+struct Shape {
   uint32_t n_kv_heads = 2;
   uint32_t group = 3;
   uint32_t head_dim = 64;
@@ -32,7 +36,7 @@ struct Setup {
 };
 
 struct Fixture {
-  explicit Fixture(const Setup& s)
+  explicit Fixture(const Shape& s)
       : setup(s),
         compute(s.n_threads),
         arena(Cache::kTensorsPerLayer + Columns::max_tensors_per_layer()),
@@ -191,7 +195,7 @@ struct Fixture {
     columns.clear_mass(0, sequence);
   }
 
-  Setup setup;
+  Shape setup;
   Compute compute;
   Arena arena;
   Cache cache;
@@ -201,7 +205,7 @@ struct Fixture {
 };
 
 // Prompt in one step, then tokens one by one and in blocks, two sequences apart in time, through two events.
-void run_and_compare(const Setup& setup) {
+void run_and_compare(const Shape& setup) {
   Fixture f(setup);
   const std::vector<std::vector<uint32_t>> steps = {{20, 5}, {1, 1}, {1, 1}, {10, 3}, {15, 1}, {1, 36}};
   for (const auto& n_new : steps) {
@@ -252,20 +256,101 @@ TEST(CachedAttention, EveryMassRule) {
   }
 }
 
-TEST(CachedAttention, AnyNumberOfThreadsGivesTheSameBits) {
-  std::vector<std::vector<float>> outputs;
-  std::vector<std::vector<float>> masses;
-  for (const uint32_t n_threads : {1U, 2U, 3U}) {
-    Fixture f({.n_threads = n_threads});
-    f.run({30, 2});
-    outputs.push_back(f.run({18, 7}));
-    const auto mass = f.columns.mass(0, 0, 1, 0);
-    masses.emplace_back(mass.begin(), mass.end());
+// One tile of one token is wider than a tile's usual rows.
+TEST(CachedAttention, MoreQueryHeadsThanATileHasRows) { run_and_compare({.n_kv_heads = 1, .group = 40}); }
+
+TEST(CachedAttention, HeadSizesThatNoVectorDivides) {
+  for (const uint32_t head_dim : {4U, 20U, 72U}) {
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+      SCOPED_TRACE(std::to_string(head_dim) + " " + ggml_type_name(type));
+      run_and_compare({.head_dim = head_dim, .type = type});
+    }
   }
-  EXPECT_EQ(outputs[0], outputs[1]);
-  EXPECT_EQ(outputs[0], outputs[2]);
-  EXPECT_EQ(masses[0], masses[1]);
-  EXPECT_EQ(masses[0], masses[2]);
+}
+
+// Restores the choice of the machine's best instruction set.
+struct ChosenTarget {
+  explicit ChosenTarget(int64_t target) { choose(target); }
+  ~ChosenTarget() { choose(0); }
+  static void choose(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST(CachedAttention, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    const ChosenTarget chosen(target);
+    for (const uint32_t group : {1U, 2U, 4U, 7U}) {
+      SCOPED_TRACE(std::string(hwy::TargetName(target)) + " group " + std::to_string(group));
+      run_and_compare({.group = group});
+    }
+    run_and_compare({.head_dim = 80, .type = GGML_TYPE_BF16});
+    run_and_compare({.type = GGML_TYPE_F32, .mass = {.group = MassSpec::Group::max_logit}});
+  }
+}
+
+// Sequences of uneven length: a prompt of many tiles beside one of a few tokens, chunks of slots that the
+// window's border cuts, blocks of tokens, up to the event.
+const Shape kLong = {.capacity = 700, .window = 100};
+const std::vector<std::vector<uint32_t>> kLongSteps = {{570, 3}, {1, 300}, {5, 1}, {30, 390}, {94, 6}};
+
+TEST(CachedAttention, LongContextsOfUnevenLength) {
+  for (const auto mass_group : {MassSpec::Group::mean, MassSpec::Group::per_head}) {
+    Shape setup = kLong;
+    setup.mass.group = mass_group;
+    Fixture f(setup);
+    for (const auto& n_new : kLongSteps) {
+      const std::vector<float> out = f.run(n_new);
+      f.expect_matches_oracle(0, n_new[0], out.data());
+      f.expect_matches_oracle(1, n_new[1], out.data() + size_t{n_new[0]} * f.n_heads() * kLong.head_dim);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    f.expect_mass_matches_oracle(0);
+    f.expect_mass_matches_oracle(1);
+  }
+}
+
+TEST(CachedAttention, AnyNumberOfThreadsGivesTheSameBits) {
+  std::vector<std::vector<float>> results;
+  for (const uint32_t n_threads : {1U, 2U, 3U, 5U}) {
+    Shape setup = kLong;
+    setup.n_kv_heads = 3;
+    setup.n_threads = n_threads;
+    Fixture f(setup);
+    std::vector<float> all;
+    for (const auto& n_new : kLongSteps) {
+      const std::vector<float> out = f.run(n_new);
+      all.insert(all.end(), out.begin(), out.end());
+    }
+    for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
+      for (const uint32_t sequence : {0U, 1U}) {
+        const auto mass = f.columns.mass(0, sequence, kv_head, 0);
+        all.insert(all.end(), mass.begin(), mass.end());
+      }
+    }
+    results.push_back(std::move(all));
+    EXPECT_EQ(results.front(), results.back()) << n_threads << " threads";
+  }
+}
+
+TEST(CachedAttention, AnotherSequenceChangesNoBit) {
+  Fixture beside(kLong);
+  Fixture alone(kLong);
+  for (const auto& n_new : kLongSteps) {
+    const std::vector<float> both = beside.run(n_new);
+    const std::vector<float> one = alone.run({n_new[0]});
+    EXPECT_TRUE(std::equal(one.begin(), one.end(), both.begin())) << n_new[0] << " tokens";
+  }
+  const auto mass = beside.columns.mass(0, 0, 1, 0);
+  EXPECT_TRUE(std::ranges::equal(mass, alone.columns.mass(0, 0, 1, 0)));
+}
+
+TEST(CachedAttention, ScratchIsThereFromTheStart) {
+  const Fixture small(Shape{});
+  const Fixture large(kLong);
+  EXPECT_GT(small.attention.scratch_bytes(), 0U);
+  EXPECT_GT(large.attention.scratch_bytes(), small.attention.scratch_bytes());
 }
 
 // The window's own tokens dominate every softmax; normalised with the global maximum the candidates' mass

@@ -31,6 +31,7 @@ void merge_totals(const float* chunk_max, const float* chunk_sum, size_t stride,
   }
 }
 
+// out += scale x.
 HWY_INLINE void add_scaled(const float* HWY_RESTRICT x, float scale, size_t n, float* HWY_RESTRICT out) {
   const Floats d;
   size_t index = 0;
@@ -47,12 +48,31 @@ void merge_output(const float* chunk_max, const float* chunk_acc, size_t stride,
                out);
 }
 
-// factors[row]: what the weights of one block are multiplied with.
+// factors[row]: what the weights of one block are multiplied with. Whole vectors of rows: arrays of rows have
+// room.
 HWY_INLINE void block_factors(const float* maxima, const MassRule& rule, size_t n_rows, float* factors) {
-  for (size_t row = 0; row < n_rows; ++row) {
-    factors[row] = rule.weight[row] == 0
-                       ? 0.0F
-                       : exp_nonpositive(maxima[row] - rule.max[row]) * rule.weight[row] / rule.sum[row];
+  const Floats d;
+  for (size_t row = 0; row < n_rows; row += kLanes) {
+    const FloatVec weight = load(rule.weight + row);
+    const FloatVec exponential = exp_nonpositive(hn::Sub(load(maxima + row), load(rule.max + row)));
+    const FloatVec factor = hn::Div(hn::Mul(exponential, weight), load(rule.sum + row));
+    hn::StoreU(hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), factor), d, factors + row);
+  }
+}
+
+// mass[slot] += sum over rows of factors[row] * weights[row * kBlock + slot], for n slots of one block.
+HWY_INLINE void add_block(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT factors, size_t n_rows,
+                          size_t n, float* HWY_RESTRICT mass) {
+  const Floats d;
+  size_t slot = 0;
+  for (; slot + kLanes <= n; slot += kLanes) {
+    FloatVec sum = load(mass + slot);
+    for (size_t row = 0; row < n_rows; ++row)
+      sum = hn::MulAdd(hn::Set(d, factors[row]), load(weights + row * kBlock + slot), sum);
+    hn::StoreU(sum, d, mass + slot);
+  }
+  for (; slot < n; ++slot) {
+    for (size_t row = 0; row < n_rows; ++row) mass[slot] += factors[row] * weights[row * kBlock + slot];
   }
 }
 
@@ -60,12 +80,11 @@ void add_mass_narrow(const MassTape& tape, const MassRule& rule, size_t n_slots,
                      float* mass) {
   const float* weights = tape.weights;
   const float* maxima = tape.maxima;
-  for (size_t start = 0; start < n_slots; start += kBlock, maxima += tape.n_rows) {
+  for (size_t start = 0; start < n_slots; start += kBlock) {
     block_factors(maxima, rule, tape.n_rows, factors);
-    const size_t n = std::min<size_t>(kBlock, n_slots - start);
-    for (size_t row = 0; row < tape.n_rows; ++row, weights += kBlock) {
-      if (factors[row] != 0) add_scaled(weights, factors[row], n, mass + start);
-    }
+    add_block(weights, factors, tape.n_rows, std::min<size_t>(kBlock, n_slots - start), mass + start);
+    weights += tape.n_rows * kBlock;
+    maxima += tape.n_rows;
   }
 }
 

@@ -22,13 +22,13 @@ void merge_output(const float* chunk_max, const float* chunk_acc, size_t stride,
 // How taped rows turn into mass: row r adds weight[r] times its probabilities, whose softmax has max[r] and
 // sum[r].
 struct MassRule {
-  const float* max = nullptr;     // [n_rows] of the tape
-  const float* sum = nullptr;     // [n_rows]
-  const float* weight = nullptr;  // [n_rows], 0 leaves a row out
+  const float* max = nullptr;     // [n_rows] of the tape, in arrays padded to kRowPad
+  const float* sum = nullptr;     // the same
+  const float* weight = nullptr;  // the same; 0 leaves a row out
 };
 
 // mass[slot] += the rows' shares, for slots 0 .. n_slots - 1, which are the tape's blocks 0, 1, ...
-//   factors  scratch [n_rows]
+//   factors  scratch, the same
 void add_mass_narrow(const MassTape& tape, const MassRule& rule, size_t n_slots, float* factors, float* mass);
 void add_mass_wide(const MassTape& tape, const MassRule& rule, size_t n_slots, float* factors, float* mass);
 

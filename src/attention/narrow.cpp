@@ -30,6 +30,10 @@ HWY_INLINE void fetch(const T* p) {
 }
 template <typename T>
 inline constexpr size_t kLine = 64 / sizeof(T);
+// The next block's part of the tape: stores to lines that are far away hold up all later ones.
+HWY_INLINE void fetch_to_write(const float* p, size_t n) {
+  for (size_t index = 0; index < n; index += kLine<float>) __builtin_prefetch(p + index, 1, 3);
+}
 // A single row's loops are fast enough that the hardware's own prefetcher does better.
 template <size_t kRows>
 inline constexpr bool kFetches = kRows > 1;
@@ -217,20 +221,18 @@ void attend_narrow(const KvHead& head, const Tile& tile, size_t first, size_t la
   pack_queries(tile, head.head_dim, scratch.q);
   for (size_t start = first, block = 0; start < last; start += kBlock, ++block) {
     const size_t n = std::min<size_t>(kBlock, last - start);
-    float* weights = scratch.weights;
-    dot(head.keys + start * key_bytes, n, head.head_dim, scratch.q, weights,
-        head.values + start * value_bytes);
+    float* weights = tape_rows ? tape->weights + block * n_rows * kBlock : scratch.weights;
+    if (tape_rows) fetch_to_write(weights + n_rows * kBlock, n_rows * kBlock);
+    const std::byte* values = head.values + start * value_bytes;
+    const bool is_last = start + kBlock >= head.n_slots;  // then there is nothing more to fetch
+    dot(head.keys + start * key_bytes, n, head.head_dim, scratch.q, weights, values);
     mask_block(head.pos + start, n, tile, weights);
     if (tape && tape->joined()) tape_joined(weights, tile, *tape, block);
     for (size_t row = 0; row < n_rows; ++row)
       scratch.shrink[row] = softmax_step(weights + row * kBlock, state.max[row], state.sum[row]);
-    if (tape_rows) {
-      // Copied once done: loads of what was just stored would wait for the tape's lines, which are not in L1.
-      std::copy_n(weights, n_rows * kBlock, tape->weights + block * n_rows * kBlock);
-      std::copy_n(state.max, n_rows, tape->maxima + block * n_rows);
-    }
-    add(head.values + start * value_bytes, n, head.head_dim, weights, scratch.shrink, state.acc,
-        head.keys + (start + kBlock) * key_bytes);
+    if (tape_rows) std::copy_n(state.max, n_rows, tape->maxima + block * n_rows);
+    add(values, n, head.head_dim, weights, scratch.shrink, state.acc,
+        is_last ? values : head.keys + (start + kBlock) * key_bytes);
   }
 }
 

@@ -20,8 +20,7 @@ bool is_window_query(const HeadWork& work, size_t token) {
   return work.slots.n_candidates > 0 && work.length + token >= work.slots.n_candidates;
 }
 
-void start(const Tile& tile, size_t width, const Partial& partial) {
-  const size_t n_rows = round_up(tile.n_rows(), kRowPad);
+void start(const Partial& partial, size_t n_rows, size_t width) {
   std::fill_n(partial.state.max, n_rows, kNoMaximum);
   std::fill_n(partial.state.sum, n_rows, 0.0F);
   std::fill_n(partial.state.acc, n_rows * width, 0.0F);
@@ -46,8 +45,8 @@ MassTape tape_from(const HeadWork& work, const Tile& tile, bool narrow, const Ta
 }
 
 // Adds the window queries' probabilities over the candidates to mass rows.
-//   tape   all blocks; space.max, space.sum its rows' softmax over the domain
-//   token  the tile's first, in the step
+//   tape         all blocks; space.max, space.sum hold its rows' softmax over the domain
+//   first_token  the tile's, in the step
 void add_mass(const HeadWork& work, const Tile& tile, size_t first_token, bool narrow, const MassTape& tape,
               const MassRows& mass, const ThreadSpace& space) {
   const size_t heads = tape.joined() ? 1 : tile.group;
@@ -72,13 +71,11 @@ void attend_range(const HeadWork& work, const Tile& tile, bool narrow, const Slo
   attend(work.head, tile, slots.first, slots.last, partial.state, tape, space.tile);
 }
 
-// ---- chunks ----
-
 void attend_chunk(const HeadWork& work, uint32_t chunk, const ThreadSpace& space) {
   const bool narrow = is_narrow(work);
   const SlotRange slots = work.slots.chunk(chunk);
   const Partial partial = work.space.partial(chunk);
-  start(work.step, work.space.width, partial);
+  start(partial, narrow ? work.step.n_rows() : round_up(work.step.n_rows(), kRowPad), work.space.width);
   if (work.slots.n_candidates > 0) {
     const MassTape tape = tape_from(work, work.step, narrow, work.space.tape, partial, slots.first_block);
     attend_range(work, work.step, narrow, slots, partial, &tape, space);
@@ -107,8 +104,6 @@ void join_chunks(const HeadWork& work, const ThreadSpace& space) {
                tape.joined() ? tile.n_tokens : tile.n_rows(), space.max, space.sum);
   add_mass(work, tile, 0, is_narrow(work), tape, work.mass, space);
 }
-
-// ---- parts ----
 
 uint32_t n_tiles(const HeadWork& work) {
   const uint32_t tokens = tile_tokens(work.step.group);
@@ -154,7 +149,7 @@ void attend_tile(const HeadWork& work, uint32_t tile_index, const MassRows& mass
   tile.n_tokens = std::min<size_t>(tile_tokens(tile.group), work.step.n_tokens - first_token);
   const auto end = static_cast<uint32_t>(work.length + first_token + tile.n_tokens);
   const bool takes_mass = is_window_query(work, first_token + tile.n_tokens - 1);
-  start(tile, work.space.width, space.partial);
+  start(space.partial, round_up(tile.n_rows(), kRowPad), work.space.width);
   if (!takes_mass) {
     attend_range(work, tile, false, {0, end, 0}, space.partial, nullptr, space);
   } else {

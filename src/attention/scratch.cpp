@@ -6,6 +6,7 @@
 
 #include "attention/split.h"
 #include "base/errors.h"
+#include "base/memory.h"
 #include "base/sizes.h"
 
 namespace kvase {
@@ -22,6 +23,7 @@ Scratch::Scratch(const ScratchDims& dims)
           "attention scratch")),
       memory_(hwy::AllocateAligned<float>(n_floats_)) {
   if (!memory_) fail(ErrorCode::out_of_memory, "attention: cannot allocate {} bytes of scratch", bytes());
+  advise_huge_pages(memory_.get(), bytes());
   std::fill_n(memory_.get(), n_floats_, 0.0F);
 }
 

@@ -37,6 +37,7 @@ struct KvHead {
   const std::byte* values = nullptr;
   const int32_t* pos = nullptr;
   size_t head_dim = 0;
+  size_t n_slots = 0;  // that hold a token; no more of them is fetched ahead
 };
 
 struct Tile {
