@@ -2,6 +2,7 @@
 // Many answers at once: each is what it would be alone, whatever joins, leaves or waits beside it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "system/toy.h"
@@ -77,6 +78,40 @@ TEST(Batch, EightSequencesOneCancelledOneJoinsLate) {
   for (uint32_t number = 0; number < 9; ++number) {
     if (number != 3) expect_same(results[number], alone(number), number);
   }
+}
+
+// docs/decisions/0003: for every weight type on the list, an answer is the same alone and beside seven
+// others.
+TEST(Batch, ListedWeightTypesGiveTheSameTextBesideSevenOthers) {
+  size_t n_tested = 0;
+  for (const ggml_type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_Q8_0,
+                               GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4, GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0}) {
+    const ToyFile file(
+        {.n_embd = 256, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .n_ff = 256, .weight_type = type});
+    const Model model = file.load();
+    const std::vector<WeightKind> kinds = model.weight_kinds();
+    if (!std::ranges::all_of(kinds, &WeightKind::ignores_batch)) continue;
+    ++n_tested;
+    EngineOptions options = options_for(8);
+    Engine together(model, options);
+    Batch batch(together);
+    std::map<uint32_t, GenerateResult> results;
+    for (uint32_t number = 0; number < 8; ++number) {
+      batch.submit(request_number(number), {},
+                   [&results, number](const GenerateResult& result) { results[number] = result; });
+    }
+    while (batch.step()) {
+    }
+    for (uint32_t number = 0; number < 8; ++number) {
+      Engine alone_engine(model, options_for(1));
+      expect_same(results[number], generate(alone_engine, request_number(number)), number);
+    }
+    if (HasFailure()) {
+      ADD_FAILURE() << ggml_type_name(type);
+      return;
+    }
+  }
+  EXPECT_GE(n_tested, 5U) << "the list must not be empty";
 }
 
 TEST(Batch, MoreRequestsThanPlacesWaitTheirTurn) {
