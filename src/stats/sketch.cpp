@@ -13,22 +13,39 @@ namespace kvase {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[row] = |x_row G|^2; x [stride, n_rows]. At most 16 lanes, so that kSketchPad is a multiple of every
-// target's vector.
+// Rows that go through G together: their sums are independent, so none waits for another, and each element of
+// G is loaded once.
+constexpr size_t kRowsAtOnce = 4;
+
+// out[row] = |x_row G|^2 for n_rows rounded up to kRowsAtOnce; x [stride, that many]. At most 16 lanes, so
+// that kSketchPad is a multiple of every target's vector.
 void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, size_t stride, const float* HWY_RESTRICT g,
                      size_t head_dim, size_t padded_rank, float* HWY_RESTRICT out) {
   const hn::CappedTag<float, kSketchPad> d;
-  for (size_t row = 0; row < n_rows; ++row) {
-    auto norm = hn::Zero(d);
+  for (size_t row = 0; row < n_rows; row += kRowsAtOnce) {
+    const float* x0 = x + row * stride;
+    const float* x1 = x0 + stride;
+    const float* x2 = x1 + stride;
+    const float* x3 = x2 + stride;
+    auto norm0 = hn::Zero(d), norm1 = norm0, norm2 = norm0, norm3 = norm0;
     for (size_t column = 0; column < padded_rank; column += hn::Lanes(d)) {
-      auto y = hn::Zero(d);
+      auto y0 = hn::Zero(d), y1 = y0, y2 = y0, y3 = y0;
       for (size_t channel = 0; channel < head_dim; ++channel) {
-        y = hn::MulAdd(hn::Set(d, x[row * stride + channel]),
-                       hn::LoadU(d, g + channel * padded_rank + column), y);
+        const auto weights = hn::LoadU(d, g + channel * padded_rank + column);
+        y0 = hn::MulAdd(hn::Set(d, x0[channel]), weights, y0);
+        y1 = hn::MulAdd(hn::Set(d, x1[channel]), weights, y1);
+        y2 = hn::MulAdd(hn::Set(d, x2[channel]), weights, y2);
+        y3 = hn::MulAdd(hn::Set(d, x3[channel]), weights, y3);
       }
-      norm = hn::MulAdd(y, y, norm);
+      norm0 = hn::MulAdd(y0, y0, norm0);
+      norm1 = hn::MulAdd(y1, y1, norm1);
+      norm2 = hn::MulAdd(y2, y2, norm2);
+      norm3 = hn::MulAdd(y3, y3, norm3);
     }
-    out[row] = hn::GetLane(hn::SumOfLanes(d, norm));
+    out[row] = hn::GetLane(hn::SumOfLanes(d, norm0));
+    out[row + 1] = hn::GetLane(hn::SumOfLanes(d, norm1));
+    out[row + 2] = hn::GetLane(hn::SumOfLanes(d, norm2));
+    out[row + 3] = hn::GetLane(hn::SumOfLanes(d, norm3));
   }
 }
 
@@ -45,7 +62,7 @@ namespace kvase {
 
 namespace {
 
-// Rows converted at once; bounds the scratch, not the result.
+// Rows converted at once, a multiple of those that are projected at once; bounds the scratch, not the result.
 constexpr size_t kBlock = 32;
 
 HWY_EXPORT(projected_norms);
