@@ -21,6 +21,9 @@ struct GenerateRequest {
   int64_t n_predict =
       -1;  // most tokens to generate; -1: until the model ends or its trained context is reached
 
+  bool ignore_end =
+      false;  // go on past the model's ending tokens, which show no text: to fill a cache, to measure
+
   // The answer ends before the first of these, wherever tokens cut it; thinking is not searched. None may be
   // empty.
   std::vector<std::string> stop = {};

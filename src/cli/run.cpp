@@ -37,6 +37,7 @@ struct RunFlags {
   std::optional<std::string> prompts;
   std::optional<std::string> out;
   std::vector<std::string> stop;
+  bool ignore_end = false;
   bool is_chat = false;
   ChatFlags chat;
   bool json = false;
@@ -80,6 +81,8 @@ void add_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("--stop", flags.stop,
                  "End the answer before this text, wherever tokens cut it; may be given several times")
       ->type_name("TEXT")
+      ->group("Text");
+  app.add_flag("--ignore-eos", flags.ignore_end, "Go on past the model's ending tokens, up to -n")
       ->group("Text");
   app.add_flag("--chat", flags.is_chat, "The prompt is a user's message: put it in the model's chat template")
       ->group("Chat");
@@ -171,6 +174,7 @@ GenerateRequest make_request(const Model& model, const std::string& prompt, uint
   request.sampling.seed = seed;
   request.n_predict = flags.n_predict;
   request.stop = flags.stop;
+  request.ignore_end = flags.ignore_end;
   return request;
 }
 

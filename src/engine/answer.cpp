@@ -70,7 +70,7 @@ void Answer::end_thinking_if_over_budget() {
 }
 
 void Answer::take(Token token) {
-  if (model_.is_end(token)) return finish(FinishReason::stop);
+  if (model_.is_end(token) && !request_.ignore_end) return finish(FinishReason::stop);
   if (splitter_ && splitter_->inside()) ++n_thinking_;
   tokens_.push_back(token);
   pending_ = token;

@@ -60,6 +60,7 @@ def main():
     parser.add_argument("--prompts", default="100,600")
     parser.add_argument("--generate", default="200")
     parser.add_argument("--kv", default="vase-attnv")
+    parser.add_argument("--seed", default="1")
     args = parser.parse_args()
 
     shape = ["--kv", args.kv, "--kv-budget", args.budget]
@@ -74,7 +75,7 @@ def main():
             failures.append(message)
 
     for n_prompt in map(int, args.prompts.split(",")):
-        run = [args.kvase, "run", "-m", args.model, "-p", " the" * n_prompt, *shape, "--temp", "1", "-s", "1"]
+        run = [args.kvase, "run", "-m", args.model, "-p", " the" * n_prompt, *shape, "--temp", "1", "-s", args.seed, "--ignore-eos"]
         short = json_of([*run, "-n", "1", "--json"])
         expect(short["n_prompt"] in (n_prompt, n_prompt + 1), f"prompt of {short['n_prompt']} tokens")
         expect(short["kv"]["bytes"] == row["kv_bytes"] and short["kv"]["side_bytes"] == row["side_bytes"],
@@ -83,6 +84,7 @@ def main():
         if first is None:
             failures.append(f"prompt of {n_prompt}: no text to watch")
             continue
+        expect(n_generated == int(args.generate), f"  {n_generated} tokens generated")
         expect(last - first <= ALLOWED_GROWTH_BYTES,
                f"  {n_generated} tokens: RSS {first / MIB:.1f} MiB at the first, {last / MIB:.1f} at the last")
         besides = peak - plan["weights_bytes"] - planned
