@@ -8,7 +8,6 @@
 // joins those of a (sequence, KV head) in order.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <vector>

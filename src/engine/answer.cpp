@@ -36,7 +36,8 @@ std::span<const Token> Answer::next_tokens(uint32_t most) const {
   return rest.first(std::min<size_t>(rest.size(), most));
 }
 
-void Answer::choose(std::span<const float> logits) {
+void Answer::choose(size_t n_tokens, std::span<const float> logits) {
+  if (n_fed_ + n_tokens < request_.prompt.size()) return;
   chosen_ = sampler_.sample(logits, static_cast<uint32_t>(request_.prompt.size() + tokens_.size()));
 }
 

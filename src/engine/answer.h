@@ -25,8 +25,8 @@ class Answer {
   // fed().
   std::span<const Token> next_tokens(uint32_t most) const;
 
-  // The logits behind the last token of next_tokens().
-  void choose(std::span<const float> logits);
+  // The logits behind the n tokens of next_tokens(). Nothing is drawn before the prompt's end.
+  void choose(size_t n_tokens, std::span<const float> logits);
 
   // next_tokens() were processed: shows and judges what was chosen.
   void fed(size_t n_tokens);

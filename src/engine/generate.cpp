@@ -130,7 +130,7 @@ bool Batch::step() {
                      .logits = WantLogits::last});
   }
   const auto choose = [&](size_t feed, size_t, std::span<const float> logits) {
-    impl_->running[feed].answer->choose(logits);
+    impl_->running[feed].answer->choose(feeds[feed].tokens.size(), logits);
   };
   try {
     impl_->engine->advance(feeds, {.on_logits = choose, .should_stop = {}, .on_progress = {}});

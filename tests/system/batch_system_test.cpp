@@ -211,6 +211,21 @@ TEST(StopStrings, EndTheAnswerBeforeThem) {
   EXPECT_LT(stopped.tokens.size(), plain.tokens.size());
 }
 
+// Nearly uniform draws: the model's ending tokens come up sooner or later.
+TEST(EndTokens, EndTheAnswerUnlessIgnored) {
+  Engine engine(toy_model(), options_for(1));
+  GenerateRequest request = request_number(1);
+  request.sampling = {.temperature = 1e6F, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 3};
+  request.n_predict = 1500;
+  const GenerateResult ended = generate(engine, request);
+  EXPECT_EQ(ended.finish_reason, FinishReason::stop);
+  EXPECT_LT(ended.tokens.size(), 1500U);
+  request.ignore_end = true;
+  const GenerateResult whole = generate(engine, request);
+  EXPECT_EQ(whole.finish_reason, FinishReason::length);
+  EXPECT_EQ(whole.tokens.size(), 1500U);
+}
+
 TEST(Thinking, BudgetEndsItGracefully) {
   Engine engine(toy_model(), options_for(1));
   GenerateRequest request = request_number(5);
