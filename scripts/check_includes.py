@@ -23,9 +23,10 @@ BELOW = {
     "attention": ["kv", "stats", "value_map"],
     "model": ["attention"],
     "engine": ["text", "policy", "model"],
-    "eval": [],
+    "report": [],
+    "eval": ["report"],
     "server": [],
-    "cli": [],
+    "cli": ["report", "eval"],
 }
 
 # Public headers (include/kvase/) that a folder may include. Folders that are not named here: all of them.
@@ -37,6 +38,7 @@ PUBLIC = {
     "stats": {"error.h", "options.h", "policy.h"},
     "value_map": {"error.h", "options.h", "policy.h"},
     "attention": {"error.h", "options.h", "policy.h"},
+    "report": {"error.h"},
 }
 
 # Libraries that only some folders may know. Tests may use all.
@@ -45,7 +47,7 @@ LIBRARIES = {
     re.compile(r"llama[\w-]*\.h"): {"text", "engine", "cli"},  # cli: the peer of `kvase bench`
     re.compile(r"hwy/.*"): {"base", "stats", "value_map", "attention"},
     re.compile(r"CLI/.*"): {"cli"},
-    re.compile(r"nlohmann/.*"): {"cli", "server", "eval"},
+    re.compile(r"nlohmann/.*"): {"cli", "server", "report", "eval"},
 }
 
 # Files that may know any library, and why.
