@@ -120,10 +120,13 @@ std::string_view trimmed(std::string_view text) {
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t found = text.find(from); found != std::string::npos;
-       found = text.find(from, found + to.size())) {
-    text.replace(found, from.size(), to);
+  std::string result;
+  size_t done = 0;
+  for (size_t found = text.find(from); found != std::string::npos; found = text.find(from, done)) {
+    result.append(text, done, found - done).append(to);
+    done = found + from.size();
   }
+  text = result.append(text, done);
 }
 
 size_t group_end(std::string_view text, size_t open) {
