@@ -58,6 +58,16 @@ struct AdvanceHooks {
   std::function<void(size_t done, size_t total)> on_progress = {};  // tokens of this call
 };
 
+// One layer's event as an observer sees it: decided, not yet carried out. Valid during the call only.
+struct LayerEvent {
+  SequenceId sequence = 0;
+  const EventContext& event;
+  const LayerView& layer;  // what the policy saw: every slot in use, sinks and window included
+  const Scores& scores;    // Policy::score() of the same
+  const Verdict& verdict;  // what goes
+};
+using EventObserver = std::function<void(const LayerEvent&)>;
+
 class Engine {
  public:
   // Throws Error: invalid_argument (an option out of range), unsupported, out_of_memory.
@@ -84,6 +94,12 @@ class Engine {
   uint32_t step_limit(SequenceId sequence) const;
 
   CacheState state(SequenceId sequence) const;
+
+  // Shows the observer every event from now on: the layers one after another, ascending, on the thread that
+  // called advance(). It changes nothing that the engine does. Costs a second Policy::score() per layer and
+  // event; nothing where none is set. An empty one ends it. If it throws, advance() throws the same, and the
+  // sequence must be closed. CacheOptions::observed_statistics are shown beside those of the policy.
+  void observe_events(EventObserver observer);
 
   // The positions that one KV head of one layer still holds, ascending.
   std::vector<int32_t> kept_positions(SequenceId sequence, uint32_t layer, uint32_t kv_head) const;

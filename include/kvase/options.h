@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvase/policy.h"
 
@@ -43,6 +44,9 @@ struct CacheOptions {
   // Positions: the context of `full`, the longest prompt of Prefill::whole. Default: the model's trained
   // context. Other policies do not read it.
   std::optional<uint32_t> n_ctx;
+  // Collected beside what the policy needs, for an observer of events (engine.h). The policy chooses as it
+  // would without. Each costs side bytes, or time at events. Refused where nothing is evicted.
+  std::vector<Statistic> observed_statistics = {};
 };
 
 struct EngineOptions {

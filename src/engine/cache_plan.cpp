@@ -110,6 +110,18 @@ std::vector<uint32_t> layer_budgets(const ParsedPolicy& policy, const CacheShape
   return budgets;
 }
 
+// What the policy needs and what is only observed.
+Needs all_needs(const Policy& policy, const CacheOptions& options, const CacheShape& shape) {
+  Needs needs = policy.needs();
+  for (const Statistic statistic : options.observed_statistics) {
+    if (std::ranges::find(needs.statistics, statistic) != needs.statistics.end()) continue;
+    if (statistic == Statistic::mass && shape.window == 0)
+      invalid("--kv-window 0, allowed: 1..{} where mass is observed", shape.interval);
+    needs.statistics.push_back(statistic);
+  }
+  return needs;
+}
+
 }  // namespace
 
 CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, uint32_t n_sequences) {
@@ -130,11 +142,15 @@ CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, u
   memory.evicts = plan.policy.policy->evicts();
   memory.n_sequences = n_sequences;
   if (memory.evicts) {
-    plan.needs = plan.policy.policy->needs();
     memory.prefill = options.prefill;
     memory.shape = resolve_shape(plan.policy, options, bytes_per_slot(plan.dims));
     plan.budgets = layer_budgets(plan.policy, memory.shape, model.n_layers);
+    plan.needs = all_needs(*plan.policy.policy, options, memory.shape);
   } else {
+    if (!options.observed_statistics.empty()) {
+      invalid("observed_statistics: found {} with {}, allowed: none where nothing is evicted",
+              options.observed_statistics.size(), memory.policy);
+    }
     memory.shape.budget = plan.n_ctx;
     plan.budgets.assign(model.n_layers, plan.n_ctx);
   }

@@ -128,6 +128,8 @@ CacheState Engine::state(SequenceId id) const {
   return state;
 }
 
+void Engine::observe_events(EventObserver observer) { impl_->events.observe(std::move(observer)); }
+
 uint32_t Engine::step_limit(SequenceId sequence) const {
   impl_->opened(sequence);
   return impl_->chunk_limit({.sequence = sequence, .tokens = {}, .logits = WantLogits::last});

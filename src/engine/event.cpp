@@ -148,6 +148,10 @@ EventRunner::EventRunner(Compute& compute, CacheMemory& memory, const CachePlan&
       per_thread_(compute.n_threads(), EventStatistics(memory)) {}
 
 void EventRunner::run(uint32_t sequence, std::span<const EventContext> layer_events) {
+  if (observer_) {
+    for (const EventContext& event : layer_events) run_layer(sequence, event, per_thread_[0]);
+    return;
+  }
   compute_->parallel_for(static_cast<uint32_t>(layer_events.size()), [&](uint32_t index, uint32_t thread) {
     run_layer(sequence, layer_events[index], per_thread_[thread]);
   });
@@ -159,6 +163,13 @@ void EventRunner::run_layer(uint32_t sequence, const EventContext& event, EventS
   const LayerView view = statistics.collect(layer, sequence, plan_->budgets[layer], event);
   Verdict verdict = plan_->policy.policy->decide(view, event);
   check_verdict(verdict, view, plan_->needs);
+  if (observer_) {
+    observer_({.sequence = sequence,
+               .event = event,
+               .layer = view,
+               .scores = plan_->policy.policy->score(view, event),
+               .verdict = verdict});
+  }
   std::vector<std::vector<uint32_t>> drops;
   for (uint32_t kv_head = 0; kv_head < verdict.heads.size(); ++kv_head) {
     columns.set_order(layer, sequence, kv_head, verdict.heads[kv_head].order);

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/cache_plan.h"
+#include "kvase/engine.h"
 #include "stats/lag.h"
 #include "stats/leverage.h"
 #include "stats/mean_cosine.h"
@@ -58,6 +60,8 @@ class EventRunner {
   // Cuts the layers that `layer_events` name to their budgets. REQUIRES: each layer once, length > budget.
   void run(uint32_t sequence, std::span<const EventContext> layer_events);
 
+  void observe(EventObserver observer) { observer_ = std::move(observer); }
+
  private:
   void run_layer(uint32_t sequence, const EventContext& event, EventStatistics& statistics);
 
@@ -65,6 +69,7 @@ class EventRunner {
   CacheMemory* memory_;
   const CachePlan* plan_;
   std::vector<EventStatistics> per_thread_;
+  EventObserver observer_;
 };
 
 }  // namespace kvase
