@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the golden cases of the eviction policies, tests/golden/*.gguf, from an independent numpy reference.
+"""Writes the golden cases of policies and value maps, tests/golden/*.gguf, from an independent numpy reference.
 
     make_golden.py --reference DIR --out tests/golden
 
-DIR holds the reference, policies.py. Every file has the inputs in the layout that `kvase score` reads:
+DIR holds the reference, policies.py and vector.py. Files of events and runs have inputs as `kvase score` reads them:
 
     k, v  f32 [head_dim, n, n_kv_heads]     q  f32 [head_dim, w, n_heads]     pos  i32 [n]
 
@@ -20,6 +20,17 @@ the parallel arrays `name` and `policy` (a policy string). What is expected of `
 
     kind "pyramid": budgets of layers. case_N  i32 [4 + n_layers]: budget, window, sinks, beta, then slots per layer
 
+    kind "value_map": one map and one cache per RoPE variant, listed in `name`; of NAME
+                   NAME.rope i32 [7]: n_rot, half-split pairs or not, original context, pool, exact, approximate, group
+                   NAME.rope_numbers f32 [6]: base, scale, YaRN share, magnitude, fast turns, slow turns
+                   NAME.divisors f32 [n_rot / 2], where the angles have some
+                   NAME.k, k_pre, v f32 [head_dim, n, n_kv_heads] (keys with RoPE and without), q f32 [head_dim,
+                   n_heads], pos i32 [n]
+                   NAME.weight f32 [head_dim in, head_dim out, n_kv_heads], bias f32 [head_dim, n_kv_heads]
+                   NAME.residual, score f64 [n, n_kv_heads]; slots 0..3 are protected
+                   NAME.exact, approx i32 [.., n_kv_heads] slots by plain residual, weighted_exact and weighted_approx
+                   by score^2 times residual; out, weighted_out f64 [head_dim, n_heads], attention over both tiers
+
 Noise samples: noise.uniform and noise.gumbel f64 [n] (stream race, head 0, index pos), noise.gauss f64
 [20, head_dim].
 Inputs are rounded to f16 first, so that a cache of that type holds the same numbers.
@@ -28,6 +39,7 @@ import argparse
 import importlib.util
 import os
 import struct
+import sys
 
 import numpy as np
 
@@ -326,14 +338,71 @@ def write_pyramids(ref, path):
     write_gguf(path, {"general.architecture": "kvase-golden", "kvase.golden.kind": "pyramid"}, tensors)
 
 
+# ---- value maps ----
+def f32(x):
+    return np.asarray(x, "<f4")
+
+
+def value_map_case(vec, rng, rope, n=16, n_kv_heads=2, group=2, head_dim=16):
+    """A random cache whose keys predict the values in part, a fitted map, both routings and their attention."""
+    draw, (k_pre, v) = vec.synth(rng, n, n_kv_heads, head_dim, 96)
+    fitted = vec.Predictor.calibrate([draw(400) for _ in range(6)], n_kv_heads, head_dim, "head")
+    map_ = vec.Predictor("head", fitted.W.astype("<f2").astype(float), f32(fitted.b).astype(float))
+    pos = np.sort(rng.choice(5000, n, replace=False))
+    k = f32(rope.apply(k_pre, pos)).astype(float)
+    k_pre, v = rope.unapply(k, pos), f32(v).astype(float)
+    q = rope.apply(rng.standard_normal((1, n_kv_heads * group, head_dim)) * 2.0, np.array([6000]))[0]
+    q = f32(q).astype(float)
+    plan = vec.plan(n, 0.5)
+    residual, score = map_.residual(k_pre, v), f32(rng.random((n, n_kv_heads))).astype(float)
+    protect = np.arange(n) < 4
+    result = {
+        "rope": np.array([rope.n_rot, rope.style == "neox", rope.n_ctx_orig, plan.pool, plan.exact, plan.approx,
+                          group], "<i4"),
+        "rope_numbers": f32([rope.base, rope.freq_scale, rope.ext_factor, rope.attn_factor, rope.beta_fast,
+                             rope.beta_slow]),
+        "k": f32(k.swapaxes(0, 1)), "k_pre": f32(k_pre.swapaxes(0, 1)), "v": f32(v.swapaxes(0, 1)), "q": f32(q),
+        "pos": pos.astype("<i4"), "weight": f32(map_.W), "bias": f32(map_.b),
+        "residual": residual.T.astype("<f8"), "score": score.T.astype("<f8"),
+    }
+    if rope.freq_factors is not None:
+        result["divisors"] = f32(rope.freq_factors)
+    for prefix, weights in (("", None), ("weighted_", score ** 2)):
+        tiers = [vec.route(score[:, head], residual[:, head], plan, protect,
+                           None if weights is None else weights[:, head])[:2] for head in range(n_kv_heads)]
+        result[prefix + "exact"] = np.stack([exact for exact, _ in tiers]).astype("<i4")
+        result[prefix + "approx"] = np.stack([approx for _, approx in tiers]).astype("<i4")
+        result[prefix + "out"] = vec.attend_naive(q, k, v, tiers, pos, rope, map_).astype("<f8")
+    return result
+
+
+def write_value_maps(vec, path):
+    rng = np.random.default_rng(11)
+    tensors, names = {}, []
+    for name, rope in vec._specs().items():
+        if rope.freq_factors is not None:  # as a file holds them
+            rope = vec.RopeSpec(**{**rope.__dict__, "freq_factors": tuple(f32(rope.freq_factors).astype(float))})
+        names.append(name)
+        for part, array in value_map_case(vec, rng, rope).items():
+            tensors[name + "." + part] = np.ascontiguousarray(array)
+    values = {"general.architecture": "kvase-golden", "kvase.golden.kind": "value_map", "kvase.golden.name": names}
+    write_gguf(path, values, tensors)
+
+
+def load_module(folder, name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(folder, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reference", required=True, metavar="DIR", help="folder of policies.py")
+    parser.add_argument("--reference", required=True, metavar="DIR", help="folder of policies.py and vector.py")
     parser.add_argument("--out", required=True, metavar="DIR")
     args = parser.parse_args()
-    spec = importlib.util.spec_from_file_location("policies", os.path.join(args.reference, "policies.py"))
-    ref = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ref)
+    ref, vec = (load_module(args.reference, name) for name in ("policies", "vector"))
     os.makedirs(args.out, exist_ok=True)
 
     # Positions with gaps, as after earlier events; sinks and the window have none.
@@ -352,6 +421,7 @@ def main():
     write_run(ref, os.path.join(args.out, "run_group1.gguf"), seed=6, n_kv_heads=3, group=1, budget=37, interval=11,
               w=7, head_dim=8, n_large=9)
     write_pyramids(ref, os.path.join(args.out, "pyramid.gguf"))
+    write_value_maps(vec, os.path.join(args.out, "value_map.gguf"))
 
 
 if __name__ == "__main__":

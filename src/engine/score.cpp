@@ -12,8 +12,8 @@
 #include "base/errors.h"
 #include "engine/cache_plan.h"
 #include "engine/event.h"
-#include "model/gguf_file.h"
 #include "model/weights.h"
+#include "tensor/gguf_file.h"
 
 namespace kvase {
 namespace {

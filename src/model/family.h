@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "model/gguf_file.h"
 #include "model/hparams.h"
+#include "tensor/gguf_file.h"
 
 namespace kvase {
 

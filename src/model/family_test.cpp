@@ -3,7 +3,7 @@
 // apart.
 #include "model/family.h"
 
-#include "model/test_gguf.h"
+#include "tensor/test_gguf.h"
 
 namespace kvase {
 namespace {

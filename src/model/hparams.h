@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/gguf_file.h"
+#include "tensor/gguf_file.h"
 
 namespace kvase {
 

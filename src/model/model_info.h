@@ -4,9 +4,9 @@
 
 #include "kvase/model.h"
 #include "model/family.h"
-#include "model/gguf_file.h"
 #include "model/hparams.h"
 #include "model/vocab_check.h"
+#include "tensor/gguf_file.h"
 
 namespace kvase {
 

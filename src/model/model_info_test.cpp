@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "llama.h"
-#include "model/test_gguf.h"
+#include "tensor/test_gguf.h"
 
 namespace kvase {
 namespace {

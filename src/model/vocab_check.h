@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/gguf_file.h"
+#include "tensor/gguf_file.h"
 
 namespace kvase {
 

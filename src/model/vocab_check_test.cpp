@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "model/test_gguf.h"
+#include "tensor/test_gguf.h"
 
 namespace kvase {
 namespace {

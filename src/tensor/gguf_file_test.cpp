@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Tests of GgufFile: malformed headers give one-line errors, never an abort.
-#include "model/gguf_file.h"
+#include "tensor/gguf_file.h"
 
-#include "model/test_gguf.h"
+#include "tensor/test_gguf.h"
 
 namespace kvase {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Scans a GGUF header with bounds on everything, then hands the file to ggml.
-#include "model/gguf_file.h"
+#include "tensor/gguf_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -50,7 +50,7 @@ size_t gguf_type_bytes(uint32_t type) {
 }
 
 std::string read_error(const std::string& path) {
-  return fmt::format("cannot read model file \"{}\": {}", path, std::strerror(errno));
+  return fmt::format("cannot read \"{}\": {}", path, std::strerror(errno));
 }
 
 // What the scan finds.
@@ -326,15 +326,15 @@ size_t regular_file_bytes(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (error) {  // set too if there is no such file
-    invalid("cannot read model file \"{}\": {}", path, error.message());
+    invalid("cannot read \"{}\": {}", path, error.message());
   }
   if (!std::filesystem::is_regular_file(status)) {
-    invalid("cannot read model file \"{}\": found {}, allowed a regular file", path,
+    invalid("cannot read \"{}\": found {}, allowed a regular file", path,
             std::filesystem::is_directory(status) ? "a directory" : "a special file");
   }
   const uintmax_t bytes = std::filesystem::file_size(path, error);
   if (error) {
-    invalid("cannot read model file \"{}\": {}", path, error.message());
+    invalid("cannot read \"{}\": {}", path, error.message());
   }
   return bytes;
 }
@@ -521,6 +521,23 @@ std::optional<std::vector<int64_t>> GgufFile::find_integers(const std::string& k
   const void* data = gguf_get_arr_data(gguf_.get(), id(key));
   for (size_t index = 0; index < values.size(); ++index) {
     values[index] = *integer_at(type, data, index);
+  }
+  return values;
+}
+
+std::optional<std::vector<float>> GgufFile::find_floats(const std::string& key) const {
+  if (!has(key)) {
+    return std::nullopt;
+  }
+  if (!is_array(key) || gguf_get_arr_type(gguf_.get(), id(key)) != GGUF_TYPE_FLOAT32) {
+    wrong_type(key, "an array of f32");
+  }
+  const auto* data = static_cast<const float*>(gguf_get_arr_data(gguf_.get(), id(key)));
+  std::vector<float> values(data, data + gguf_get_arr_n(gguf_.get(), id(key)));
+  for (const float value : values) {
+    if (!std::isfinite(value)) {
+      bad_file("{}: key \"{}\": found {}, allowed finite numbers", path_, printable(key), value);
+    }
   }
   return values;
 }

@@ -63,7 +63,8 @@ class GgufFile {
   std::optional<std::string> find_string(const std::string& key) const;  // up to the first zero byte
   std::string get_string(const std::string& key) const;
   std::optional<std::vector<int64_t>> find_integers(
-      const std::string& key) const;  // array of any integer type
+      const std::string& key) const;                                            // array of any integer type
+  std::optional<std::vector<float>> find_floats(const std::string& key) const;  // array of f32, finite
   std::optional<std::vector<std::string>> find_strings(
       const std::string& key) const;  // each up to its first zero byte
   bool is_array(const std::string& key) const;
