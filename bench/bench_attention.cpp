@@ -88,7 +88,7 @@ class Bench {
   // The step's queries are window queries, or not.
   void set_mass(bool on) {
     for (uint32_t layer = 0; layer < case_.n_layers; ++layer)
-      attention_.set_mass_window(layer, 0, on ? length() : kNoMass, 64);
+      attention_.watch_mass(layer, 0, on ? length() + 64 : kNoMass, 64);
   }
 
   uint32_t n_heads() const { return case_.n_kv_heads * case_.group; }

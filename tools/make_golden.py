@@ -238,6 +238,12 @@ def add_methods(event, n_large):
     event.add("lagkv_no_sinks", "lagkv:lag=7", tail(ref.score_lagkv(k, v, 0, 7)))
     event.add_in_order("rkv", "rkv:kernel=7", ref.score_rkv(k, q))
     event.add("rkv_lambda", "rkv:lambda=0.75,kernel=3", ref.score_rkv(k, q, 0.75, 3))
+    event.add("tova", "tova", tail(ref.score_tova(k, q[:, -1])))
+    # Of the window's queries: those before are not in the file.
+    mass = ref.h2o_accumulate(None, ref.attention_probs(q, k), heads, n, "mean")
+    half = np.count_nonzero(pos > pos[-1] - event.budget // 2)
+    event.add("h2o", "h2o", ref.score_h2o(mass, max(half, w)))
+    event.add("h2o_recent", "h2o:recent=%d" % w, ref.score_h2o(mass, w))
     event.add("rkv_vase", "rkv-vase", ref.score_rkv_vase(k, q, w, smooth=False))
     event.add_in_order("rkv_vase_avg", "rkv-vase:smooth=avg", ref.score_rkv_vase(k, q, w))
     event.add("rkv_vase_lambda", "rkv-vase:lambda=0.9,smooth=avg", ref.score_rkv_vase(k, q, w, 0.9))
@@ -295,6 +301,24 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
     def lagkv(k, v, q, pos, key):
         return ref.select(ref.with_tail(ref.score_lagkv(k, v, 0, 6)[:, :k.shape[1] - w], w), budget)
 
+    def tova(k, v, q, pos, key):
+        return ref.select(ref.with_tail(ref.score_tova(k, q[:, -1])[:, :k.shape[1] - w], w), budget)
+
+    class H2o:
+        """Sums of all queries' probabilities, which stay with their slots."""
+
+        def __init__(self, recent):
+            self.recent, self.mass, self.n_seen = recent, None, 0
+
+        def __call__(self, k, v, q, pos, key):
+            n_new = pos.max() + 1 - self.n_seen
+            self.n_seen += n_new
+            new_queries = tokens[2][:, self.n_seen - n_new:self.n_seen]
+            mass = ref.h2o_accumulate(self.mass, ref.attention_probs(new_queries, k), k.shape[0], n_new, "mean")
+            kept = np.sort(ref.select(ref.score_h2o(mass, self.recent), budget), axis=-1)
+            self.mass = np.take_along_axis(mass, kept, axis=-1)
+            return kept
+
     def random(k, v, q, pos, key):
         return ref.select(ref.score_random(k.shape[0], pos, n_recent=w, **key), budget)
 
@@ -309,6 +333,9 @@ def write_run(ref, path, seed, n_kv_heads, group, budget, interval, w, head_dim,
         ("knorm", "knorm", best(ref.score_knorm), False),
         ("keydiff", "keydiff", best(ref.score_keydiff), False),
         ("lagkv", "lagkv:lag=6", lagkv, False),
+        ("tova", "tova", tova, False),
+        ("h2o", "h2o", H2o(budget // 2), False),
+        ("h2o_recent", "h2o:recent=%d" % w, H2o(w), False),
         ("rkv", "rkv", rkv, False),
         ("rkv_vase", "rkv-vase", rkv_vase(False), False),
         ("rkv_vase_slot", "rkv-vase:smooth=avg,axis=slot", rkv_vase(True), True),

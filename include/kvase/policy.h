@@ -30,7 +30,7 @@ namespace kvase {
 
 // One column per (KV head, slot). f32 unless said otherwise.
 enum class Statistic : uint8_t {
-  mass,  // attention probability, mean over the last `window` queries; 0 in the window itself. See MassSpec
+  mass,      // attention probability that queries gave the slot. See MassSpec
   v_range,   // max_d v - min_d v                  } of the exact value row, before it is rounded to the
              // cache's type
   v_var,     // variance over channels, unbiased   }
@@ -60,8 +60,14 @@ const char* statistic_name(Statistic statistic) noexcept;
 // How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all
 // slots.
 struct MassSpec {
+  // window: the mean over the newest `window` queries; 0 in the window itself.
+  // last: the newest query's; 0 in the window.
+  // all: the sum over every query ever, those of the prompt too, carried from event to event with the slot.
+  // All slots are candidates then, the window's too.
+  enum class Queries : uint8_t { window, last, all };
   enum class Domain : uint8_t { candidates, all };           // the slots that a query's softmax runs over
   enum class Group : uint8_t { mean, per_head, max_logit };  // how the query heads of one KV head are joined
+  Queries queries = Queries::window;
   Domain domain = Domain::candidates;
   // mean: probabilities averaged, one row. per_head: one row per query head. max_logit: logits' maximum, then
   // softmax.

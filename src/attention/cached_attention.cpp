@@ -32,7 +32,7 @@ CachedAttention::CachedAttention(const Cache& cache, const Columns& columns, uin
       group_(n_heads / cache.dims().n_kv_heads),
       scale_(scale),
       scratch_(scratch_dims(cache, columns, group_, n_threads)),
-      mass_windows_(size_t{cache.dims().n_layers} * cache.dims().n_sequences) {
+      mass_watches_(size_t{cache.dims().n_layers} * cache.dims().n_sequences) {
   KVASE_CHECK(n_heads % cache.dims().n_kv_heads == 0, "{} query heads on {} KV heads", n_heads,
               cache.dims().n_kv_heads);
   for (uint32_t layer = 0; layer < cache.dims().n_layers; ++layer) layer_refs_.push_back({this, layer});
@@ -72,9 +72,21 @@ void CachedAttention::set_step(std::vector<StepToken> tokens) {
   }
 }
 
-void CachedAttention::set_mass_window(uint32_t layer, uint32_t sequence, uint32_t n_candidates,
-                                      uint32_t window) {
-  mass_windows_[layer * cache_->dims().n_sequences + sequence] = {n_candidates, window};
+void CachedAttention::watch_mass(uint32_t layer, uint32_t sequence, uint32_t event_length, uint32_t window) {
+  MassWatch& watch = mass_watches_[layer * cache_->dims().n_sequences + sequence];
+  watch = {};
+  if (event_length == kNoMass || columns_->n_mass_rows() == 0) return;
+  switch (columns_->needs().mass.queries) {
+    case MassSpec::Queries::window:
+      watch = {event_length - window, event_length - window, 1.0F / static_cast<float>(window)};
+      break;
+    case MassSpec::Queries::last:
+      watch = {event_length - window, event_length - 1, 1.0F};
+      break;
+    case MassSpec::Queries::all:
+      watch = {cache_->capacity(layer), 0, 1.0F};
+      break;
+  }
 }
 
 void CachedAttention::append_op(ggml_tensor* dst, int ith, int nth, void* userdata) {
@@ -168,11 +180,12 @@ HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_
   work.length = cache_->length(layer, sequence);
   work.slots.n_slots = work.length + run.n_tokens;
   work.space = scratch_.head(sequence, kv_head);
-  const MassWindow& window = mass_windows_[layer * dims.n_sequences + sequence];
-  if (columns_->n_mass_rows() > 0 && work.slots.n_slots > window.n_candidates) {
-    work.slots.n_candidates = window.n_candidates;
+  const MassWatch& watch = mass_watches_[layer * dims.n_sequences + sequence];
+  if (columns_->n_mass_rows() > 0 && work.slots.n_slots > watch.first_query) {
+    work.slots.n_candidates = std::min(watch.n_candidates, work.slots.n_slots);
     work.mass_spec = columns_->needs().mass;
-    work.mass_weight = 1.0F / static_cast<float>(window.window);
+    work.first_mass_query = watch.first_query;
+    work.mass_weight = watch.weight;
     work.mass = {columns_->mass(layer, sequence, kv_head, 0).data(), cache_->capacity(layer),
                  columns_->n_mass_rows()};
   }

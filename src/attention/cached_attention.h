@@ -20,7 +20,7 @@
 
 namespace kvase {
 
-// No query of the step is a window query.
+// No event comes, so no query adds to mass.
 inline constexpr uint32_t kNoMass = std::numeric_limits<uint32_t>::max();
 
 class CachedAttention {
@@ -42,9 +42,9 @@ class CachedAttention {
   void set_step(std::vector<StepToken> tokens);
   const std::vector<StepToken>& step() const { return tokens_; }
 
-  // Slots outside the window of the coming event; a query at slot >= n_candidates adds to mass, weighted
-  // 1/window. kNoMass: take none.
-  void set_mass_window(uint32_t layer, uint32_t sequence, uint32_t n_candidates, uint32_t window);
+  // The coming event comes at `event_length` slots, of which the newest `window` are no candidates: which
+  // queries add to mass, as MassSpec::queries says. kNoMass: none.
+  void watch_mass(uint32_t layer, uint32_t sequence, uint32_t event_length, uint32_t window);
 
   size_t scratch_bytes() const { return scratch_.bytes(); }
 
@@ -53,9 +53,12 @@ class CachedAttention {
     CachedAttention* owner = nullptr;
     uint32_t layer = 0;
   };
-  struct MassWindow {
-    uint32_t n_candidates = kNoMass;
-    uint32_t window = 1;
+  // Queries at slot first_query and later add `weight` times their probabilities to the first n_candidates
+  // slots.
+  struct MassWatch {
+    uint32_t n_candidates = 0;
+    uint32_t first_query = kNoMass;
+    float weight = 0;
   };
   // One sequence's tokens in the step.
   struct Run {
@@ -79,7 +82,7 @@ class CachedAttention {
   float scale_;
   Scratch scratch_;
   std::vector<LayerRef> layer_refs_;
-  std::vector<MassWindow> mass_windows_;  // [n_sequences, n_layers]
+  std::vector<MassWatch> mass_watches_;  // [n_sequences, n_layers]
   std::vector<StepToken> tokens_;
   std::vector<Run> runs_;
 };

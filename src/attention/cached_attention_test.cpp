@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "attention/reference.h"
 #include "base/random.h"
@@ -53,7 +55,7 @@ struct Fixture {
                   s.n_threads) {
     arena.allocate(compute.backend());
     for (uint32_t sequence = 0; sequence < s.n_sequences; ++sequence) {
-      attention.set_mass_window(0, sequence, s.capacity - s.window, s.window);
+      attention.watch_mass(0, sequence, s.capacity, s.window);
     }
   }
 
@@ -146,11 +148,14 @@ struct Fixture {
     }
   }
 
-  // The mass columns against the oracle summed over the window's queries, at an event.
+  // The mass columns against the oracle summed over the window's queries, or the last one's, at an event.
   void expect_mass_matches_oracle(uint32_t sequence) const {
     const uint32_t length = cache.length(0, sequence);
     ASSERT_EQ(length, setup.capacity);
-    const int32_t first_query = next_pos[sequence] - static_cast<int32_t>(setup.window);
+    const int32_t window_begin = next_pos[sequence] - static_cast<int32_t>(setup.window);
+    const bool only_last = setup.mass.queries == MassSpec::Queries::last;
+    const int32_t first_query = only_last ? next_pos[sequence] - 1 : window_begin;
+    const double n_averaged = only_last ? 1 : setup.window;
     for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
       const std::vector<float> keys = stored(cache.key_rows(0, sequence, kv_head), length);
       const auto pos = cache.pos(0, sequence, kv_head).first(length);
@@ -160,7 +165,7 @@ struct Fixture {
                                .pos = pos,
                                .scale = 1.0 / std::sqrt(static_cast<double>(setup.head_dim))};
       std::vector<uint8_t> is_candidate(length);
-      for (uint32_t slot = 0; slot < length; ++slot) is_candidate[slot] = pos[slot] < first_query;
+      for (uint32_t slot = 0; slot < length; ++slot) is_candidate[slot] = pos[slot] < window_begin;
       std::vector<std::vector<double>> expected(columns.n_mass_rows(), std::vector<double>(length, 0.0));
       for (int32_t query_pos = first_query; query_pos < next_pos[sequence]; ++query_pos) {
         const std::vector<float> q = rows(0, n_heads(), {{sequence, 0, query_pos}});
@@ -171,8 +176,7 @@ struct Fixture {
         }
         const auto share = reference_mass(head, queries, query_pos, is_candidate, setup.mass);
         for (size_t row = 0; row < share.size(); ++row) {
-          for (uint32_t slot = 0; slot < length; ++slot)
-            expected[row][slot] += share[row][slot] / setup.window;
+          for (uint32_t slot = 0; slot < length; ++slot) expected[row][slot] += share[row][slot] / n_averaged;
         }
       }
       for (uint32_t row = 0; row < columns.n_mass_rows(); ++row) {
@@ -192,7 +196,7 @@ struct Fixture {
       for (uint32_t slot = kv_head; drops[kv_head].size() < n; slot += 2) drops[kv_head].push_back(slot);
     }
     columns.apply(0, sequence, cache.compact(0, sequence, drops));
-    columns.clear_mass(0, sequence);
+    if (!columns.carries_mass()) columns.clear_mass(0, sequence);
   }
 
   Shape setup;
@@ -252,6 +256,91 @@ TEST(CachedAttention, EveryMassRule) {
     for (const auto group : {MassSpec::Group::mean, MassSpec::Group::per_head, MassSpec::Group::max_logit}) {
       SCOPED_TRACE(std::to_string(static_cast<int>(domain)) + " " + std::to_string(static_cast<int>(group)));
       run_and_compare({.mass = {.domain = domain, .group = group}});
+    }
+  }
+}
+
+TEST(CachedAttention, MassOfTheLastQuery) {
+  for (const auto domain : {MassSpec::Domain::candidates, MassSpec::Domain::all}) {
+    SCOPED_TRACE(static_cast<int>(domain));
+    run_and_compare({.mass = {.queries = MassSpec::Queries::last, .domain = domain}});
+  }
+}
+
+// Sums of what every query of a sequence gave each token, by KV head, mass row and pos.
+class TotalMass {
+ public:
+  // The newest n_new queries over the rows that the cache holds now.
+  void add_queries(const Fixture& f, uint32_t n_new) {
+    for (uint32_t kv_head = 0; kv_head < f.setup.n_kv_heads; ++kv_head) {
+      const uint32_t length = f.cache.length(0, 0);
+      const std::vector<float> keys = f.stored(f.cache.key_rows(0, 0, kv_head), length);
+      const auto pos = f.cache.pos(0, 0, kv_head).first(length);
+      const ReferenceHead head{.head_dim = f.setup.head_dim,
+                               .keys = keys,
+                               .values = keys,
+                               .pos = pos,
+                               .scale = 1.0 / std::sqrt(static_cast<double>(f.setup.head_dim))};
+      const std::vector<uint8_t> all_count(length, 1);
+      for (int32_t query_pos = f.next_pos[0] - static_cast<int32_t>(n_new); query_pos < f.next_pos[0];
+           ++query_pos) {
+        const std::vector<float> q = f.rows(0, f.n_heads(), {{0, 0, query_pos}});
+        std::vector<std::span<const float>> queries;
+        for (uint32_t member = 0; member < f.setup.group; ++member) {
+          queries.push_back(std::span(q).subspan(
+              (size_t{kv_head} * f.setup.group + member) * f.setup.head_dim, f.setup.head_dim));
+        }
+        const auto share = reference_mass(head, queries, query_pos, all_count, f.setup.mass);
+        for (uint32_t row = 0; row < share.size(); ++row) {
+          for (uint32_t slot = 0; slot < length; ++slot)
+            totals_[{kv_head, row, pos[slot]}] += share[row][slot];
+        }
+      }
+    }
+  }
+
+  void expect_in(const Fixture& f) const {
+    for (uint32_t kv_head = 0; kv_head < f.setup.n_kv_heads; ++kv_head) {
+      const auto pos = f.cache.pos(0, 0, kv_head).first(f.cache.length(0, 0));
+      for (uint32_t row = 0; row < f.columns.n_mass_rows(); ++row) {
+        const auto mass = f.columns.mass(0, 0, kv_head, row);
+        for (uint32_t slot = 0; slot < pos.size(); ++slot) {
+          const double expected = totals_.at({kv_head, row, pos[slot]});
+          ASSERT_NEAR(mass[slot], expected, kRelativeBound * expected)
+              << "kv_head " << kv_head << " row " << row << " pos " << pos[slot];
+        }
+      }
+    }
+  }
+
+ private:
+  std::map<std::tuple<uint32_t, uint32_t, int32_t>, double> totals_;
+};
+
+// Prompts of many tiles, blocks, single tokens, before and after events: nobody is forgotten, and sums move
+// with their slots.
+TEST(CachedAttention, MassOfAllQueriesIsCarried) {
+  for (const auto group : {MassSpec::Group::mean, MassSpec::Group::per_head, MassSpec::Group::max_logit}) {
+    SCOPED_TRACE(static_cast<int>(group));
+    Fixture f({.capacity = 400,
+               .window = 30,
+               .n_sequences = 1,
+               .mass = {.queries = MassSpec::Queries::all, .group = group}});
+    TotalMass total;
+    for (const uint32_t n_new : {1U, 290U, 5U, 1U, 103U}) {
+      f.run({n_new});
+      total.add_queries(f, n_new);
+      total.expect_in(f);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    for (uint32_t event = 0; event < 2; ++event) {
+      f.compact(0, 70);
+      for (const uint32_t n_new : {1U, 66U, 3U}) {
+        f.run({n_new});
+        total.add_queries(f, n_new);
+        total.expect_in(f);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
     }
   }
 }

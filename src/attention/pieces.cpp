@@ -15,9 +15,8 @@ bool is_narrow(const HeadWork& work) {
   return work.step.n_rows() <= kFewRows && work.head.head_dim % kRowPad == 0;
 }
 
-// A query takes mass once only `window` tokens are left to the event.
-bool is_window_query(const HeadWork& work, size_t token) {
-  return work.slots.n_candidates > 0 && work.length + token >= work.slots.n_candidates;
+bool adds_mass(const HeadWork& work, size_t token) {
+  return work.slots.n_candidates > 0 && work.length + token >= work.first_mass_query;
 }
 
 void start(const Partial& partial, size_t n_rows, size_t width) {
@@ -44,11 +43,11 @@ MassTape tape_from(const HeadWork& work, const Tile& tile, bool narrow, const Ta
   return tape;
 }
 
-// Adds the window queries' probabilities over the candidates to mass rows.
+// Adds the queries' probabilities over the first n_slots candidates to mass rows.
 //   tape         all blocks; space.max, space.sum hold its rows' softmax over the domain
 //   first_token  the tile's, in the step
 void add_mass(const HeadWork& work, const Tile& tile, size_t first_token, bool narrow, const MassTape& tape,
-              const MassRows& mass, const ThreadSpace& space) {
+              size_t n_slots, const MassRows& mass, const ThreadSpace& space) {
   const size_t heads = tape.joined() ? 1 : tile.group;
   const float weight = work.mass_spec.group == MassSpec::Group::mean
                            ? work.mass_weight / static_cast<float>(tile.group)
@@ -58,10 +57,10 @@ void add_mass(const HeadWork& work, const Tile& tile, size_t first_token, bool n
     std::fill_n(space.weights, tape.n_rows, 0.0F);
     for (size_t row = 0; row < tile.n_tokens * heads; ++row) {
       const bool is_counted = mass.count == 1 || row % heads == mass_row;
-      if (is_counted && is_window_query(work, first_token + row / heads)) space.weights[row] = weight;
+      if (is_counted && adds_mass(work, first_token + row / heads)) space.weights[row] = weight;
     }
     const auto add = narrow ? add_mass_narrow : add_mass_wide;
-    add(tape, rule, work.slots.n_candidates, space.factors, mass.first + mass_row * mass.stride);
+    add(tape, rule, n_slots, space.factors, mass.first + mass_row * mass.stride);
   }
 }
 
@@ -102,7 +101,7 @@ void join_chunks(const HeadWork& work, const ThreadSpace& space) {
                tape.joined() ? tape.joined_sum : first.state.sum, stride,
                over_candidates ? work.slots.n_candidate_chunks() : work.slots.n_chunks(),
                tape.joined() ? tile.n_tokens : tile.n_rows(), space.max, space.sum);
-  add_mass(work, tile, 0, is_narrow(work), tape, work.mass, space);
+  add_mass(work, tile, 0, is_narrow(work), tape, work.slots.n_candidates, work.mass, space);
 }
 
 uint32_t n_tiles(const HeadWork& work) {
@@ -148,30 +147,32 @@ void attend_tile(const HeadWork& work, uint32_t tile_index, const MassRows& mass
   tile.tokens += first_token;
   tile.n_tokens = std::min<size_t>(tile_tokens(tile.group), work.step.n_tokens - first_token);
   const auto end = static_cast<uint32_t>(work.length + first_token + tile.n_tokens);
-  const bool takes_mass = is_window_query(work, first_token + tile.n_tokens - 1);
+  const bool takes_mass = adds_mass(work, first_token + tile.n_tokens - 1);
   start(space.partial, round_up(tile.n_rows(), kRowPad), work.space.width);
   if (!takes_mass) {
     attend_range(work, tile, false, {0, end, 0}, space.partial, nullptr, space);
   } else {
     const bool over_candidates = work.mass_spec.domain == MassSpec::Domain::candidates;
     const MassTape tape = tape_from(work, tile, false, space.tape, space.partial, 0);
-    attend_range(work, tile, false, work.slots.candidates(), space.partial, &tape, space);
+    SlotRange candidates = work.slots.candidates();
+    candidates.last = std::min(candidates.last, end);
+    attend_range(work, tile, false, candidates, space.partial, &tape, space);
     if (over_candidates) keep_totals(tape, space.partial, space);
     SlotRange window = work.slots.window();
-    window.last = end;
+    window.last = end;  // before window.first if all slots are candidates: an empty range
     const MassTape rest = tape_from(work, tile, false, space.tape, space.partial, window.first_block);
     attend_range(work, tile, false, window, space.partial, &rest, space);
     if (!over_candidates) keep_totals(tape, space.partial, space);
-    add_mass(work, tile, first_token, false, tape, mass, space);
+    add_mass(work, tile, first_token, false, tape, candidates.last, mass, space);
   }
   write_output(work, tile, first_token, space.partial);
 }
 
-// True if a tile of the part holds a window query.
+// True if a tile of the part holds a query that adds to mass.
 bool part_takes_mass(const HeadWork& work, uint32_t part) {
   const uint32_t tokens = std::min<uint32_t>(first_tile(work, part + 1) * tile_tokens(work.step.group),
                                              static_cast<uint32_t>(work.step.n_tokens));
-  return is_window_query(work, tokens - 1);
+  return adds_mass(work, tokens - 1);
 }
 
 void attend_part(const HeadWork& work, uint32_t part, const ThreadSpace& space) {

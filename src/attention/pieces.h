@@ -36,8 +36,9 @@ struct HeadWork {
   uint32_t length = 0;   // slots in use before the step; token t's slot is length + t
   SlotSplit slots;
   MassSpec mass_spec;
-  MassRows mass;          // read if the step has window queries
-  float mass_weight = 0;  // of a window query's probabilities: 1 / window
+  uint32_t first_mass_query = 0;  // slot of the first query that adds to mass
+  MassRows mass;                  // read if the step has queries that add to mass
+  float mass_weight = 0;          // of such a query's probabilities
   HeadSpace space;
 };
 

@@ -22,7 +22,7 @@ struct SlotRange {
 // The border between candidates and window is a border of chunks and blocks, so that the candidates' weights
 // relate to the candidates' own maximum: with the global one, a recent token that dominates would give 0/0.
 struct SlotSplit {
-  uint32_t n_candidates = 0;  // 0 if no query is a window query
+  uint32_t n_candidates = 0;  // slots that take mass; 0 if no query of the step adds to it
   uint32_t n_slots = 0;       // candidates included
 
   static uint32_t chunks(uint32_t n) { return (n + kChunk - 1) / kChunk; }

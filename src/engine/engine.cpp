@@ -58,7 +58,7 @@ struct Engine::Impl {
   void run_step(std::span<const Feed> feeds, std::span<const Chunk> chunks, const AdvanceHooks& hooks);
   void commit(SequenceId id, uint32_t n);
   void evict(SequenceId id, std::span<const uint32_t> layers);
-  void watch_window(SequenceId id, uint32_t layer);
+  void watch_mass(SequenceId id, uint32_t layer);
 
   Model model;
   EngineOptions options;
@@ -104,7 +104,7 @@ SequenceId Engine::open(const SequenceOptions& options) {
       .open = true, .options = options, .n_events = std::vector<uint32_t>(impl_->plan.dims.n_layers, 0)};
   for (uint32_t layer = 0; layer < impl_->plan.dims.n_layers; ++layer) {
     place->trigger.push_back(first_trigger(impl_->plan, layer, options.n_prompt));
-    impl_->watch_window(id, layer);
+    impl_->watch_mass(id, layer);
   }
   return id;
 }
@@ -296,17 +296,16 @@ void Engine::Impl::evict(SequenceId id, std::span<const uint32_t> layers) {
   for (const uint32_t layer : layers) {
     ++sequence.n_events[layer];
     sequence.trigger[layer] = plan.budgets[layer] + plan.memory.shape.interval;
-    watch_window(id, layer);
+    watch_mass(id, layer);
   }
   sequence.evict_ms +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// From which slot on queries add to mass before the next event.
-void Engine::Impl::watch_window(SequenceId id, uint32_t layer) {
-  const bool takes_mass = plan.memory.evicts && memory.columns.n_mass_rows() > 0;
-  const uint32_t window = plan.memory.shape.window;
-  attention.set_mass_window(layer, id, takes_mass ? sequences[id].trigger[layer] - window : kNoMass, window);
+// Which queries add to mass before the next event.
+void Engine::Impl::watch_mass(SequenceId id, uint32_t layer) {
+  const uint32_t event_length = plan.memory.evicts ? sequences[id].trigger[layer] : kNoMass;
+  attention.watch_mass(layer, id, event_length, plan.memory.shape.window);
 }
 
 }  // namespace kvase

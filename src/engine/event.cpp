@@ -176,7 +176,7 @@ void EventRunner::run_layer(uint32_t sequence, const EventContext& event, EventS
     drops.push_back(std::move(verdict.heads[kv_head].drop));
   }
   columns.apply(layer, sequence, memory_->cache.compact(layer, sequence, drops));
-  columns.clear_mass(layer, sequence);
+  if (!columns.carries_mass()) columns.clear_mass(layer, sequence);
 }
 
 }  // namespace kvase

@@ -192,8 +192,8 @@ ScoreResult score(const ScoreInput& input, const ScoreOptions& options) {
   CachedAttention attention(memory.cache, memory.columns, input.n_heads,
                             1.0F / std::sqrt(static_cast<float>(input.head_dim)), 1);
   const uint32_t n_candidates = input.n - input.w;
-  if (memory.columns.n_mass_rows() > 0) attention.set_mass_window(0, 0, n_candidates, input.w);
   append(input, 0, n_candidates, compute, memory, attention);
+  attention.watch_mass(0, 0, input.n, input.w);  // not before: the candidates' own queries are not known
   append(input, n_candidates, input.w, compute, memory, attention);
 
   const EventContext event{.seed = options.seed,

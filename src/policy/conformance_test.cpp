@@ -46,6 +46,8 @@ std::vector<std::string> policy_strings() {
       "rkv:axis=slot",
       "rkv-vase:smooth=avg,axis=slot,sinks=4",
       "rkv-vase:smooth=max",
+      "h2o:sinks=4",
+      "tova:sinks=4",
   };
   strings.insert(strings.end(), std::begin(variants), std::end(variants));
   return strings;

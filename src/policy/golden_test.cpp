@@ -96,10 +96,18 @@ void check_event(const golden::Case& golden_case, const golden::Expectation& exp
 // One KV head's slots as the cache keeps them: holes are filled, so that slots lie in no order.
 struct RunHead {
   std::vector<int32_t> pos, rank;
+  std::vector<float> mass;  // of the queries before the last event
 
   void append(int32_t token) {
     rank.push_back(static_cast<int32_t>(pos.size()));
     pos.push_back(token);
+    mass.push_back(0);
+  }
+
+  // Mass of all queries is what came since the last event, and what was there.
+  void carry_mass(std::vector<float>& column) {
+    for (size_t slot = 0; slot < column.size(); ++slot) column[slot] += mass[slot];
+    mass = column;
   }
 
   void compact(const HeadVerdict& verdict) {
@@ -111,6 +119,7 @@ struct RunHead {
       if (hole >= pos.size()) break;
       pos[hole] = pos.back();
       rank[hole] = rank.back();
+      mass[hole] = mass.back();
       pop();
     }
   }
@@ -125,6 +134,7 @@ struct RunHead {
   void pop() {
     pos.pop_back();
     rank.pop_back();
+    mass.pop_back();
   }
 };
 
@@ -138,18 +148,22 @@ void check_run(const golden::Case& golden_case, const golden::Expectation& expec
 
   std::vector<RunHead> heads(n_heads);
   EventContext event = event_for(golden_case, parsed);
+  event.n_seen = 0;
   for (int32_t token = 0; token < static_cast<int32_t>(input.n); ++token) {
     for (RunHead& head : heads) head.append(token);
     if (heads[0].pos.size() < budget + golden_case.interval) continue;
 
+    const bool carries = needs.mass.queries == MassSpec::Queries::all;
+    const auto n_queries = carries ? static_cast<uint32_t>(token + 1 - event.n_seen) : golden_case.window;
     event.n_seen = token + int64_t{1};
     oracle::Layer layer;
     layer.budget = budget;
     layer.n_mass_rows = oracle::mass_rows(needs, input);
     for (uint32_t kv_head = 0; kv_head < n_heads; ++kv_head) {
-      const oracle::HeadInput head = oracle::head_input(input, kv_head, heads[kv_head].pos,
-                                                        golden_case.window, static_cast<size_t>(token));
+      const oracle::HeadInput head =
+          oracle::head_input(input, kv_head, heads[kv_head].pos, n_queries, static_cast<size_t>(token));
       layer.heads.push_back(oracle::columns(head, needs, event));
+      if (carries) heads[kv_head].carry_mass(layer.heads.back()[Statistic::mass]);
       layer.heads.back().rank = heads[kv_head].rank;
     }
     const Verdict verdict = parsed.policy->decide(layer.view(), event);
@@ -223,7 +237,7 @@ TEST(GoldenFiles, CoverEveryMethod) {
   EXPECT_EQ(methods,
             (std::set<std::string>{"full", "window", "streaming-llm", "random", "snapkv", "vase-attnv",
                                    "vase-dkv", "curdkv", "cur-norms", "evict-large", "knorm", "keydiff",
-                                   "lagkv", "rkv", "rkv-vase", "cur-exact", "leverage"}));
+                                   "lagkv", "rkv", "rkv-vase", "cur-exact", "leverage", "h2o", "tova"}));
   EXPECT_GE(n_rows, 170U);
 }
 

@@ -15,9 +15,10 @@ namespace kvase {
 namespace {
 
 constexpr PolicyInfo (*kMethods[])() = {
-    full_info,     window_info, streaming_llm_info, random_info,      snapkv_info,   vase_attnv_info,
-    vase_dkv_info, curdkv_info, cur_norms_info,     evict_large_info, knorm_info,    keydiff_info,
-    lagkv_info,    rkv_info,    rkv_vase_info,      cur_exact_info,   leverage_info,
+    full_info,       window_info,   streaming_llm_info, random_info,    snapkv_info,
+    vase_attnv_info, vase_dkv_info, curdkv_info,        cur_norms_info, evict_large_info,
+    knorm_info,      keydiff_info,  lagkv_info,         rkv_info,       rkv_vase_info,
+    cur_exact_info,  leverage_info, h2o_info,           tova_info,
 };
 
 std::vector<PolicyInfo>& registered() {

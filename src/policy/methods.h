@@ -23,5 +23,7 @@ PolicyInfo rkv_info();
 PolicyInfo rkv_vase_info();
 PolicyInfo cur_exact_info();
 PolicyInfo leverage_info();
+PolicyInfo h2o_info();
+PolicyInfo tova_info();
 
 }  // namespace kvase

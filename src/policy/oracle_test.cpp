@@ -41,8 +41,10 @@ class TableHead {
   }
 
   std::vector<float> mass(MassSpec::Domain domain, MassSpec::Group group, uint32_t window) const {
-    return oracle::mass(head_, {.domain = domain, .group = group},
-                        synthetic::small_event(head_.pos.size(), window));
+    return mass({.domain = domain, .group = group}, window);
+  }
+  std::vector<float> mass(const MassSpec& spec, uint32_t window) const {
+    return oracle::mass(head_, spec, synthetic::small_event(head_.pos.size(), window));
   }
 
  private:
@@ -70,6 +72,18 @@ TEST(Oracle, QueryHeadsAreJoinedAsAsked) {
               approximately({3.0f / 11, 4.0f / 11, 1.0f / 11, 3.0f / 11, 0}));
   EXPECT_THAT(head.mass(MassSpec::Domain::candidates, MassSpec::Group::per_head, 1),
               approximately({0.125f, 0.5f, 0.125f, 0.25f, 0, 0.375f, 0.125f, 0.125f, 0.375f, 0}));
+}
+
+// Three keys and their queries, two heads. The window is the last token.
+TEST(Oracle, QueriesCountAsAsked) {
+  const TableHead head({{{1, 1, 1}, {1, 3, 1}, {1, 2, 1}}, {{1, 1, 1}, {1, 1, 1}, {3, 3, 2}}});
+  EXPECT_THAT(head.mass({.queries = MassSpec::Queries::last, .domain = MassSpec::Domain::all}, 1),
+              approximately({(0.25f + 0.375f) / 2, (0.5f + 0.375f) / 2, 0}));
+  const float first = 1 + (0.25f + 0.5f) / 2 + (0.25f + 0.375f) / 2;
+  const float second = (0.75f + 0.5f) / 2 + (0.5f + 0.375f) / 2;
+  for (const auto domain : {MassSpec::Domain::all, MassSpec::Domain::candidates})
+    EXPECT_THAT(head.mass({.queries = MassSpec::Queries::all, .domain = domain}, 1),
+                approximately({first, second, 0.25f}));
 }
 
 TEST(Oracle, StatisticsOfARow) {

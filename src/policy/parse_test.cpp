@@ -85,7 +85,8 @@ TEST(ParsePolicy, RefusesInOneLine) {
       {"foo",
        "policy: unknown method \"foo\", allowed: full, window, streaming-llm, random, snapkv, vase-attnv, "
        "vase-dkv, "
-       "curdkv, cur-norms, evict-large, knorm, keydiff, lagkv, rkv, rkv-vase, cur-exact, leverage"},
+       "curdkv, cur-norms, evict-large, knorm, keydiff, lagkv, rkv, rkv-vase, cur-exact, leverage, "
+       "h2o, tova"},
       {"vase-attnv:n_larg=3", "vase-attnv: unknown key \"n_larg\", allowed: " + vase_keys},
       {"full:kernel=3", "full: unknown key \"kernel\", allowed: budget, interval, window, sinks"},
       {"vase-attnv:n_large=-3", "vase-attnv: n_large=-3, allowed: 0..2147483647"},

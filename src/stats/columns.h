@@ -34,6 +34,8 @@ class Columns {
   // f32 [capacity] of one mass row.
   std::span<float> mass(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t row) const;
   void clear_mass(uint32_t layer, uint32_t sequence) const;
+  // Mass outlives events and moves with its slot, like any statistic of a token.
+  bool carries_mass() const { return needs_.mass.queries == MassSpec::Queries::all; }
 
   // Takes the statistics of one exact row. REQUIRES: as Cache::append_row().
   void append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t slot, std::span<const float> key,

@@ -81,6 +81,18 @@ TEST(Columns, EveryColumnFollowsItsToken) {
   EXPECT_EQ(f.columns.view(0, 0, 0).rank[4], 4) << "a new token ranks last";
 }
 
+TEST(Columns, MassFollowsItsTokenAndStartsAtZero) {
+  Fixture f({.statistics = {Statistic::mass}, .mass = {.queries = MassSpec::Queries::all}, .sketch = {}});
+  for (int32_t pos = 0; pos < 4; ++pos) f.append(pos);
+  const auto mass = f.columns.mass(0, 0, 0, 0);
+  for (size_t slot = 0; slot < 4; ++slot) mass[slot] = static_cast<float>(slot);
+  f.columns.apply(0, 0, f.cache.compact(0, 0, std::vector<std::vector<uint32_t>>{{1}, {1}}));
+  f.append(4);
+  const HeadView head = f.columns.view(0, 0, 0);
+  for (size_t slot = 0; slot < 4; ++slot)
+    EXPECT_EQ(head[Statistic::mass][slot], head.pos[slot] == 4 ? 0.0F : static_cast<float>(head.pos[slot]));
+}
+
 TEST(Columns, MassIsClearedPerSequence) {
   Fixture f({.statistics = {Statistic::mass}, .mass = {}, .sketch = {}});
   f.append(0);

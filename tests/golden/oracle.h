@@ -98,18 +98,21 @@ inline std::vector<bool> softmax_domain(const HeadInput& head, const MassSpec& s
   std::vector<bool> live;
   for (const int32_t pos : head.pos) {
     const bool candidate = pos < event.n_seen - event.window;
-    live.push_back(spec.domain == MassSpec::Domain::candidates ? candidate : pos <= query_pos);
+    const bool all = spec.domain == MassSpec::Domain::all || spec.queries == MassSpec::Queries::all;
+    live.push_back(all ? pos <= query_pos : candidate);
   }
   return live;
 }
 
-// Attention mass, rows of `length` slots: mean over the window's queries, 0 in the window itself.
-// The last query is that of the newest token, pos n_seen - 1.
+// Attention mass, rows of `length` slots, of the queries that `head` has: their mean, the last one's, or
+// their sum. The last query is that of the newest token, pos n_seen - 1.
 inline std::vector<float> mass(const HeadInput& head, const MassSpec& spec, const EventContext& event) {
   const size_t n_slots = head.pos.size(), group = head.q.size(), w = head.q[0].size();
   const size_t n_rows = spec.group == MassSpec::Group::per_head ? group : 1;
+  const size_t first_query = spec.queries == MassSpec::Queries::last ? w - 1 : 0;
+  const double n_averaged = spec.queries == MassSpec::Queries::window ? static_cast<double>(w) : 1.0;
   std::vector<double> rows(n_rows * n_slots, 0.0);
-  for (size_t query = 0; query < w; ++query) {
+  for (size_t query = first_query; query < w; ++query) {
     const std::vector<bool> live = softmax_domain(
         head, spec, event, event.n_seen - static_cast<int64_t>(w) + static_cast<int64_t>(query));
     std::vector<double> most(n_slots, -std::numeric_limits<double>::infinity());
@@ -123,14 +126,15 @@ inline std::vector<float> mass(const HeadInput& head, const MassSpec& spec, cons
       if (spec.group == MassSpec::Group::max_logit) continue;
       softmax(p, live);
       const size_t row = spec.group == MassSpec::Group::per_head ? member : 0;
-      const double share = static_cast<double>(w) * (n_rows == 1 ? static_cast<double>(group) : 1.0);
+      const double share = n_averaged * (n_rows == 1 ? static_cast<double>(group) : 1.0);
       for (size_t slot = 0; slot < n_slots; ++slot) rows[row * n_slots + slot] += p[slot] / share;
     }
     if (spec.group != MassSpec::Group::max_logit) continue;
     softmax(most, live);
-    for (size_t slot = 0; slot < n_slots; ++slot) rows[slot] += most[slot] / static_cast<double>(w);
+    for (size_t slot = 0; slot < n_slots; ++slot) rows[slot] += most[slot] / n_averaged;
   }
   std::vector<float> result(rows.begin(), rows.end());
+  if (spec.queries == MassSpec::Queries::all) return result;
   for (size_t index = 0; index < result.size(); ++index) {
     if (head.pos[index % n_slots] >= event.n_seen - event.window) result[index] = 0;
   }

@@ -68,9 +68,8 @@ class Replay {
                    1.0F / std::sqrt(static_cast<float>(golden_case.input.head_dim)), compute_.n_threads()),
         events_(compute_, memory_, plan_) {
     memory_.arena.allocate(compute_.backend());
-    for (uint32_t layer = 0; memory_.columns.n_mass_rows() > 0 && layer < plan_.dims.n_layers; ++layer) {
-      attention_.set_mass_window(layer, 0, plan_.memory.capacity - golden_case.window, golden_case.window);
-    }
+    for (uint32_t layer = 0; layer < plan_.dims.n_layers; ++layer)
+      attention_.watch_mass(layer, 0, plan_.memory.capacity, golden_case.window);
   }
 
   void append(uint32_t token) {

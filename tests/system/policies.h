@@ -19,13 +19,26 @@ inline std::vector<std::string> evicting_policies() {
   for (const PolicyInfo& info : list_policies()) {
     if (parse_policy(info.name).policy->evicts()) policies.push_back(info.name);
   }
-  for (const char* variant :
-       {"snapkv:domain=all,smooth=avg", "snapkv:smooth=max", "snapkv:group=max-logit",
-        "snapkv:smooth=avg,axis=slot", "vase-attnv:smooth=avg,axis=slot", "vase-attnv:fill=topk",
-        "vase-attnv:reserve=random", "vase-attnv:reserve=none", "vase-attnv:magnitude=var",
-        "vase-attnv:magnitude=l2", "vase-attnv:magnitude=absmax", "vase-attnv:n_large=0", "vase-dkv:rank=5",
-        "lagkv:lag=8", "snapkv+pyramid:beta=2", "vase-attnv+pyramid:beta=2", "rkv:axis=slot",
-        "rkv-vase:smooth=max"}) {
+  for (const char* variant : {"snapkv:domain=all,smooth=avg",
+                              "snapkv:smooth=max",
+                              "snapkv:group=max-logit",
+                              "snapkv:smooth=avg,axis=slot",
+                              "vase-attnv:smooth=avg,axis=slot",
+                              "vase-attnv:fill=topk",
+                              "vase-attnv:reserve=random",
+                              "vase-attnv:reserve=none",
+                              "vase-attnv:magnitude=var",
+                              "vase-attnv:magnitude=l2",
+                              "vase-attnv:magnitude=absmax",
+                              "vase-attnv:n_large=0",
+                              "vase-dkv:rank=5",
+                              "lagkv:lag=8",
+                              "snapkv+pyramid:beta=2",
+                              "vase-attnv+pyramid:beta=2",
+                              "rkv:axis=slot",
+                              "rkv-vase:smooth=max",
+                              "h2o:recent=8,window=8",
+                              "h2o+pyramid:beta=2"}) {
     policies.emplace_back(variant);
   }
   return policies;
