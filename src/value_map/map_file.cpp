@@ -73,7 +73,9 @@ class MapReader {
     check_model();
     check_rope();
     const std::vector<TierMode> modes = read_modes();
-    ValueMaps maps{.layers = {}, .rope_inverse = RopeInverse(model_->rope, model_->head_dim)};
+    ValueMaps maps{.layers = {},
+                   .rope_inverse = RopeInverse(model_->rope, model_->head_dim),
+                   .rope_table = RopeTable(model_->rope, model_->head_dim)};
     for (uint32_t layer = 0; layer < model_->n_layers; ++layer) {
       maps.layers.push_back(read_layer(layer, modes[layer]));
     }

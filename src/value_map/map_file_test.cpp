@@ -67,7 +67,7 @@ TEST_F(MapFile, ComesBack) {
   // Without a linear map the mean is all that is rebuilt.
   EXPECT_TRUE(loaded.layers[1].weight.empty());
   EXPECT_EQ(loaded.layers[1].bias, saved.layers[1].value_mean);
-  EXPECT_EQ(loaded.bytes(), (32 + 6 * 8) * sizeof(float));
+  EXPECT_EQ(loaded.bytes(), (32 + 6 * 8) * sizeof(float) + loaded.rope_table.bytes());
 }
 
 TEST_F(MapFile, OfAnotherModelIsRefused) {

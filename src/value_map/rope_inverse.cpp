@@ -86,7 +86,13 @@ float channel_of_turns(const RopeSetting& setting, float n_turns) {
          (2 * std::log(setting.freq_base));
 }
 
-// Share of the unscaled angle per pair: 1 for pairs that turn fast, 0 for slow ones. Empty without YaRN.
+}  // namespace
+
+float rope_magnitude(const RopeSetting& setting) {
+  if (setting.ext_factor == 0) return setting.attn_factor;
+  return setting.attn_factor * (1.0F + 0.1F * std::log(1.0F / setting.freq_scale));
+}
+
 std::vector<float> extrapolation_shares(const RopeSetting& setting) {
   if (setting.ext_factor == 0) return {};
   const float low = std::max(0.0F, std::floor(channel_of_turns(setting, setting.beta_fast)));
@@ -99,8 +105,6 @@ std::vector<float> extrapolation_shares(const RopeSetting& setting) {
   }
   return shares;
 }
-
-}  // namespace
 
 std::string difference(const RopeSetting& found, const RopeSetting& allowed) {
   const auto unequal = [](const char* name, auto a, auto b) {
@@ -137,6 +141,7 @@ RopeInverse::RopeInverse(const RopeSetting& setting, uint32_t head_dim)
       pairs_(setting.pairs),
       theta_scale_(std::pow(setting.freq_base, -2.0F / static_cast<float>(setting.n_rot))),
       freq_scale_(setting.freq_scale),
+      inverse_magnitude_(1 / rope_magnitude(setting)),
       divisors_(setting.divisors),
       shares_(extrapolation_shares(setting)) {
   KVASE_CHECK(setting.n_rot % 2 == 0 && setting.n_rot <= head_dim, "{} rotated channels of {}", setting.n_rot,
@@ -146,9 +151,6 @@ RopeInverse::RopeInverse(const RopeSetting& setting, uint32_t head_dim)
   const size_t n_padded = (size_t{n_pairs_} + kPairBlock - 1) / kPairBlock * kPairBlock;
   divisors_.resize(n_padded, 1.0F);
   shares_.resize(n_padded, 0.0F);
-  float magnitude = setting.attn_factor;
-  if (setting.ext_factor != 0) magnitude *= 1.0F + 0.1F * std::log(1.0F / setting.freq_scale);
-  inverse_magnitude_ = 1 / magnitude;
 }
 
 void RopeInverse::unrotate(const float* key, int64_t pos, float* out) const {

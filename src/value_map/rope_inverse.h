@@ -33,6 +33,13 @@ struct RopeSetting {
 // if they rotate alike.
 std::string difference(const RopeSetting& found, const RopeSetting& allowed);
 
+// By how much the rotation stretches a key.
+float rope_magnitude(const RopeSetting& setting);
+
+// Share of the unscaled angle in each pair's: 1 for pairs that turn fast, 0 for slow ones. Empty without
+// YaRN.
+std::vector<float> extrapolation_shares(const RopeSetting& setting);
+
 class RopeInverse {
  public:
   RopeInverse() = default;  // rotates nothing

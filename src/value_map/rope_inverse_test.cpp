@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// unrotate() undoes ggml's forward rotation, for every pairing and scaling, near and far.
+// RopeInverse and RopeTable undo ggml's forward rotation, for every pairing and scaling, near and far.
 #include "value_map/rope_inverse.h"
 
 #include <gtest/gtest.h>
+
+#include "value_map/rope_table.h"
 
 #include <cmath>
 #include <random>
@@ -108,6 +110,32 @@ TEST(RopeInverse, UndoesForwardRotation) {
       EXPECT_LT(relative_error(found, key), 1e-5)
           << variant.name << (variant.setting.pairs == RopePairs::adjacent ? ", adjacent" : ", half-split")
           << ", position " << pos;
+    }
+  }
+}
+
+// The table lacks the roundings of f32 angles, which grow with the position.
+TEST(RopeTable, UndoesForwardRotation) {
+  for (const Variant& variant : variants()) {
+    const RopeTable table(variant.setting, kHeadDim);
+    std::vector<float> rows, keys;
+    const std::vector<int32_t> pos = {0,     1,     77,    255,    256,     1023,   4096,
+                                      20000, 65535, 65536, 131071, 1 << 20, 1 << 24};
+    for (const int32_t at : pos) {
+      const std::vector<float> key = random_key(static_cast<uint32_t>(at));
+      const std::vector<float> rotated = rotated_by_ggml(variant.setting, key, at);
+      keys.insert(keys.end(), key.begin(), key.end());
+      rows.insert(rows.end(), rotated.begin(), rotated.end());
+    }
+    table.unrotate_rows(rows.data(), pos.data(), pos.size());
+    for (size_t index = 0; index < pos.size(); ++index) {
+      const auto row_of = [&](const std::vector<float>& all) {
+        const auto first = all.begin() + static_cast<ptrdiff_t>(index * kHeadDim);
+        return std::vector<float>(first, first + kHeadDim);
+      };
+      EXPECT_LT(relative_error(row_of(rows), row_of(keys)), 1e-6 + std::ldexp(pos[index], -23))
+          << variant.name << (variant.setting.pairs == RopePairs::adjacent ? ", adjacent" : ", half-split")
+          << ", position " << pos[index];
     }
   }
 }

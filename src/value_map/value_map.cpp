@@ -68,7 +68,7 @@ size_t ValueMaps::bytes() const {
   size_t n_values = 0;
   for (const LayerMap& layer : layers)
     n_values += layer.weight.size() + layer.bias.size() + layer.value_mean.size();
-  return n_values * sizeof(float);
+  return n_values * sizeof(float) + rope_table.bytes();
 }
 
 void apply(const LayerMap& map, uint32_t kv_head, const float* sum_keys, float sum_weight, float* out) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "value_map/rope_inverse.h"
+#include "value_map/rope_table.h"
 
 namespace kvase {
 
@@ -32,8 +33,9 @@ struct LayerMap {
 struct ValueMaps {
   std::vector<LayerMap> layers = {};
   RopeInverse rope_inverse = {};
+  RopeTable rope_table = {};
 
-  size_t bytes() const;  // of weights, biases and means in memory
+  size_t bytes() const;  // of weights, biases, means and tables in memory
 };
 
 // |v - W k - b|^2, a sum over head_dim channels.
