@@ -61,7 +61,8 @@ class Lagkv final : public Policy {
                        std::vector<double>& score) const {
     const std::vector<double> key = softmax(head[Statistic::k_lag], slots);
     const std::vector<double> value = softmax(head[Statistic::v_lag], slots);
-    for (const uint32_t slot : slots) score[slot] = (key[slot] + value[slot]) / 2;
+    for (size_t place = 0; place < slots.size(); ++place)
+      score[slots[place]] = (key[place] + value[place]) / 2;
     if (cross_) return;
     // Best first, so the rank, 0 for the least, counts from the end. A NaN stays one.
     const std::vector<uint32_t> best =

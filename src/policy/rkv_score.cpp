@@ -29,8 +29,9 @@ Scores Rkv::score(const LayerView& layer, const EventContext& event) const {
     if (!options_.over_all) domain = candidate_slots(head, event);
     const std::vector<double> redundancy = softmax(head[options_.redundancy], domain);
     std::vector<double> score = smoothed_mass(head, layer.n_mass_rows, event, options_.smoothing);
-    for (size_t slot = 0; slot < head.length(); ++slot)
-      score[slot] = options_.lambda * score[slot] - (1 - options_.lambda) * redundancy[slot];
+    for (double& of_slot : score) of_slot *= options_.lambda;
+    for (size_t place = 0; place < domain.size(); ++place)
+      score[domain[place]] -= (1 - options_.lambda) * redundancy[place];
     protect(score, head, event);
     scores.push_back(std::move(score));
   }

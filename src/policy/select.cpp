@@ -135,12 +135,13 @@ std::vector<double> softmax(std::span<const float> column, std::span<const uint3
   double most = -kInfinity, sum = 0;
   for (const uint32_t slot : slots)
     most = std::max(most, std::isnan(column[slot]) ? most : double{column[slot]});
-  std::vector<double> result(column.size(), 0.0);
+  std::vector<double> result;
+  result.reserve(slots.size());
   for (const uint32_t slot : slots) {
-    result[slot] = std::exp(double{column[slot]} - most);
-    if (!std::isnan(result[slot])) sum += result[slot];
+    result.push_back(std::exp(double{column[slot]} - most));
+    if (!std::isnan(result.back())) sum += result.back();
   }
-  for (const uint32_t slot : slots) result[slot] /= sum;
+  for (double& value : result) value /= sum;
   return result;
 }
 

@@ -47,7 +47,7 @@ std::vector<uint32_t> layout_order(std::span<const double> scores, const HeadVie
 // What decide() answers for methods that report their layout, if `ordered`, with nothing reserved.
 Verdict best_in_order(const Scores& scores, const LayerView& layer, const EventContext& event, bool ordered);
 
-// Softmax over `slots` of one column; 0 elsewhere. A NaN stays NaN and does not touch the others.
+// The column's softmax over `slots`, in their order. A NaN stays NaN and does not touch the others.
 std::vector<double> softmax(std::span<const float> column, std::span<const uint32_t> slots);
 
 NoiseKey noise_key(const EventContext& event, uint32_t kv_head);

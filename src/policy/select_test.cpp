@@ -73,10 +73,10 @@ TEST_F(Select, LayoutIsReserveThenScoreThenWindow) {
 TEST(Softmax, RunsOverTheGivenSlotsAndPastANan) {
   const std::vector<float> column = {std::log(3.0f), 50, std::numeric_limits<float>::quiet_NaN(), 0, 1000};
   const std::vector<double> p = softmax(column, std::vector<uint32_t>{3, 2, 0});
-  EXPECT_NEAR(p[0], 0.75, 1e-7);
-  EXPECT_NEAR(p[3], 0.25, 1e-7);
-  EXPECT_TRUE(std::isnan(p[2]));
-  EXPECT_EQ(p[1] + p[4], 0);
+  ASSERT_EQ(p.size(), 3U);
+  EXPECT_NEAR(p[0], 0.25, 1e-7);
+  EXPECT_TRUE(std::isnan(p[1]));
+  EXPECT_NEAR(p[2], 0.75, 1e-7);
   EXPECT_EQ(softmax(std::vector<float>{1000, 1000}, std::vector<uint32_t>{0, 1}),
             std::vector<double>(2, 0.5));
 }

@@ -35,19 +35,19 @@ void widen_ranges(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, float*
   }
 }
 
-// out[row] = unbiased standard deviation over n_channels of (x - low) / (high - low), in f64. Padded channels
-// have no range, so they add nothing to the sums.
+// out[row] = unbiased standard deviation over n_channels of (x - low) * inverse_range, in f64. Where there is
+// no range, as in padded channels, its inverse is 0 and adds nothing to the sums.
 void deviations(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, size_t n_channels,
-                const float* HWY_RESTRICT low, const float* HWY_RESTRICT high, double* HWY_RESTRICT out) {
+                const float* HWY_RESTRICT low, const double* HWY_RESTRICT inverse_range,
+                double* HWY_RESTRICT out) {
   const D64 d;
   const hn::Rebind<float, D64> d32;
   for (size_t row = 0; row < n_rows; ++row, x += dim) {
     auto sum = hn::Zero(d), squares = hn::Zero(d);
     for (size_t channel = 0; channel < dim; channel += hn::Lanes(d)) {
       const auto least = hn::PromoteTo(d, hn::LoadU(d32, low + channel));
-      const auto range = hn::Sub(hn::PromoteTo(d, hn::LoadU(d32, high + channel)), least);
       const auto value = hn::Sub(hn::PromoteTo(d, hn::LoadU(d32, x + channel)), least);
-      const auto y = hn::IfThenElseZero(hn::Gt(range, hn::Zero(d)), hn::Div(value, range));
+      const auto y = hn::Mul(value, hn::LoadU(d, inverse_range + channel));
       sum = hn::Add(sum, y);
       squares = hn::MulAdd(y, y, squares);
     }
@@ -81,7 +81,8 @@ LagDeviation::LagDeviation(uint32_t head_dim, uint32_t lag)
       lag_(lag),
       block_(kBlock * padded_dim(head_dim)),
       low_(padded_dim(head_dim)),
-      high_(padded_dim(head_dim)) {}
+      high_(padded_dim(head_dim)),
+      inverse_range_(padded_dim(head_dim)) {}
 
 void LagDeviation::compute(const StoredRows& rows, std::span<const uint32_t> by_position,
                            std::span<float> out) {
@@ -100,6 +101,10 @@ void LagDeviation::read_ranges(const StoredRows& rows, std::span<const uint32_t>
     gather_rows(rows, slots.subspan(first, n_rows), block_.data());
     HWY_DYNAMIC_DISPATCH(widen_ranges)(block_.data(), n_rows, low_.size(), low_.data(), high_.data());
   }
+  for (size_t channel = 0; channel < low_.size(); ++channel) {
+    const double range = double{high_[channel]} - double{low_[channel]};
+    inverse_range_[channel] = range > 0 ? 1 / range : 0;
+  }
 }
 
 void LagDeviation::compare(const StoredRows& rows, std::span<const uint32_t> slots, std::span<float> out) {
@@ -108,7 +113,7 @@ void LagDeviation::compare(const StoredRows& rows, std::span<const uint32_t> slo
     const size_t n_rows = std::min(kBlock, slots.size() - first);
     gather_rows(rows, slots.subspan(first, n_rows), block_.data());
     HWY_DYNAMIC_DISPATCH(deviations)
-    (block_.data(), n_rows, low_.size(), head_dim_, low_.data(), high_.data(), values);
+    (block_.data(), n_rows, low_.size(), head_dim_, low_.data(), inverse_range_.data(), values);
     for (size_t row = 0; row < n_rows; ++row) out[slots[first + row]] = static_cast<float>(values[row]);
   }
 }

@@ -29,8 +29,9 @@ class LagDeviation {
   void compare(const StoredRows& rows, std::span<const uint32_t> slots, std::span<float> out);
 
   uint32_t head_dim_, lag_;
-  std::vector<float> block_;       // rows in f32
-  std::vector<float> low_, high_;  // of each channel in the next partition, [padded_dim]
+  std::vector<float> block_;           // rows in f32
+  std::vector<float> low_, high_;      // of each channel in the next partition, [padded_dim]
+  std::vector<double> inverse_range_;  // 1 / (high - low), 0 where they are equal
 };
 
 }  // namespace kvase

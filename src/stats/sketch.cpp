@@ -2,6 +2,8 @@
 // One pass over the rows: each element times a row of G, the rank in vector lanes.
 #include "stats/sketch.h"
 
+// Vectors of a size known at run time only cannot lie in arrays.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stats/sketch.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -15,37 +17,41 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows that go through G together: their sums are independent, so none waits for another, and each element of
 // G is loaded once.
-constexpr size_t kRowsAtOnce = 4;
+constexpr size_t kRowsAtOnce = 8;
 
-// out[row] = |x_row G|^2 for n_rows rounded up to kRowsAtOnce; x [stride, that many]. At most 16 lanes, so
-// that kSketchPad is a multiple of every target's vector.
+// norms[row] += the squares of the columns from `column` on, as far as whole vectors of at most kMaxLanes
+// lanes go, for kRowsAtOnce rows of x. Returns the first column that is left.
+template <size_t kMaxLanes>
+HWY_INLINE size_t add_columns(const float* HWY_RESTRICT x, size_t stride, const float* HWY_RESTRICT g,
+                              size_t head_dim, size_t padded_rank, size_t column, float* HWY_RESTRICT norms) {
+  const hn::CappedTag<float, kMaxLanes> d;
+  for (; column + hn::Lanes(d) <= padded_rank; column += hn::Lanes(d)) {
+    hn::Vec<decltype(d)> y[kRowsAtOnce];
+    for (auto& sum : y) sum = hn::Zero(d);
+    for (size_t channel = 0; channel < head_dim; ++channel) {
+      const auto weights = hn::LoadU(d, g + channel * padded_rank + column);
+#pragma GCC unroll 8
+      for (size_t row = 0; row < kRowsAtOnce; ++row)
+        y[row] = hn::MulAdd(hn::Set(d, x[row * stride + channel]), weights, y[row]);
+    }
+#pragma GCC unroll 8
+    for (size_t row = 0; row < kRowsAtOnce; ++row)
+      norms[row] += hn::GetLane(hn::SumOfLanes(d, hn::Mul(y[row], y[row])));
+  }
+  return column;
+}
+
+// out[row] = |x_row G|^2 for n_rows rounded up to kRowsAtOnce; x [stride, that many]. Vectors of 16, 8 and 4
+// lanes: a rank of 20 takes one of 16 and one of 4, which is half as dear.
 void projected_norms(const float* HWY_RESTRICT x, size_t n_rows, size_t stride, const float* HWY_RESTRICT g,
                      size_t head_dim, size_t padded_rank, float* HWY_RESTRICT out) {
-  const hn::CappedTag<float, kSketchPad> d;
   for (size_t row = 0; row < n_rows; row += kRowsAtOnce) {
-    const float* x0 = x + row * stride;
-    const float* x1 = x0 + stride;
-    const float* x2 = x1 + stride;
-    const float* x3 = x2 + stride;
-    auto norm0 = hn::Zero(d), norm1 = norm0, norm2 = norm0, norm3 = norm0;
-    for (size_t column = 0; column < padded_rank; column += hn::Lanes(d)) {
-      auto y0 = hn::Zero(d), y1 = y0, y2 = y0, y3 = y0;
-      for (size_t channel = 0; channel < head_dim; ++channel) {
-        const auto weights = hn::LoadU(d, g + channel * padded_rank + column);
-        y0 = hn::MulAdd(hn::Set(d, x0[channel]), weights, y0);
-        y1 = hn::MulAdd(hn::Set(d, x1[channel]), weights, y1);
-        y2 = hn::MulAdd(hn::Set(d, x2[channel]), weights, y2);
-        y3 = hn::MulAdd(hn::Set(d, x3[channel]), weights, y3);
-      }
-      norm0 = hn::MulAdd(y0, y0, norm0);
-      norm1 = hn::MulAdd(y1, y1, norm1);
-      norm2 = hn::MulAdd(y2, y2, norm2);
-      norm3 = hn::MulAdd(y3, y3, norm3);
-    }
-    out[row] = hn::GetLane(hn::SumOfLanes(d, norm0));
-    out[row + 1] = hn::GetLane(hn::SumOfLanes(d, norm1));
-    out[row + 2] = hn::GetLane(hn::SumOfLanes(d, norm2));
-    out[row + 3] = hn::GetLane(hn::SumOfLanes(d, norm3));
+    const float* rows = x + row * stride;
+    float norms[kRowsAtOnce] = {};
+    size_t column = add_columns<16>(rows, stride, g, head_dim, padded_rank, 0, norms);
+    column = add_columns<8>(rows, stride, g, head_dim, padded_rank, column, norms);
+    add_columns<kSketchPad>(rows, stride, g, head_dim, padded_rank, column, norms);
+    for (size_t index = 0; index < kRowsAtOnce; ++index) out[row + index] = norms[index];
   }
 }
 

@@ -13,7 +13,7 @@
 namespace kvase {
 
 // G [rank, head_dim] in f32, rank fastest and padded with zeros to a multiple of kSketchPad.
-inline constexpr uint32_t kSketchPad = 16;
+inline constexpr uint32_t kSketchPad = 4;
 struct SketchMatrix {
   uint32_t head_dim = 0;
   uint32_t padded_rank = 0;
