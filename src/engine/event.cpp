@@ -24,7 +24,8 @@ EventStatistics::EventStatistics(const CacheMemory& memory)
   const Columns& columns = memory.columns;
   const uint32_t head_dim = memory.cache.dims().head_dim;
   const auto needs = [&](Statistic statistic) { return columns.needs_statistic(statistic); };
-  if (needs(Statistic::k_mean_cos) || needs(Statistic::k_mean_cos_all)) mean_cosine_.emplace(head_dim);
+  if (needs(Statistic::k_mean_cos) || needs(Statistic::k_mean_cos_all))
+    mean_cosine_.emplace(head_dim, max_rows);
   if (needs(Statistic::k_leverage) || needs(Statistic::v_leverage)) leverage_.emplace(head_dim);
   if (needs(Statistic::k_redundancy)) redundancy_.emplace(head_dim, max_rows);
   if (needs(Statistic::k_lag) || needs(Statistic::v_lag)) lag_.emplace(head_dim, columns.needs().lag.lag);
@@ -105,7 +106,8 @@ void EventStatistics::add_event_column(Statistic statistic, uint32_t layer, uint
       leverage_->compute(values, candidates(head, event), column);
       break;
     case Statistic::k_redundancy:
-      redundancy_->compute(keys, by_position(head, 0), column);
+      redundancy_->compute(keys, by_position(head, 0), head.pos,
+                           memory_->columns.newest_similar(layer, sequence, kv_head), column);
       break;
     case Statistic::k_lag:
       lag_->compute(keys, by_position(head, event.n_sink), column);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "stats/redundancy.h"
 #include "stats/row_statistics.h"
 
 namespace kvase {
@@ -22,6 +23,8 @@ Columns::Columns(Arena& arena, const Cache& cache, uint32_t n_heads, const Needs
     }
   }
   if (needs.rank) add_column(arena, rank_, Statistic::mass, GGML_TYPE_I32, 1, "rank");
+  if (needs_statistic(Statistic::k_redundancy))
+    add_column(arena, similar_, Statistic::mass, GGML_TYPE_I32, 1, "similar");
   bytes_ = arena.bytes() - before;
 }
 
@@ -64,6 +67,11 @@ void Columns::clear_mass(uint32_t layer, uint32_t sequence) const {
   }
 }
 
+std::span<int32_t> Columns::newest_similar(uint32_t layer, uint32_t sequence, uint32_t kv_head) const {
+  KVASE_CHECK(!similar_.empty(), "redundancy is not kept");
+  return row<int32_t>(similar_[0], layer, sequence, kv_head, 0);
+}
+
 void Columns::append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t slot,
                      std::span<const float> key, std::span<const float> value) const {
   for (const Column& column : statistics_) {
@@ -76,6 +84,8 @@ void Columns::append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32
   // A new token ranks behind all that are there; after an event the survivors hold 0 .. length - 1.
   for (const Column& column : rank_)
     row<int32_t>(column, layer, sequence, kv_head, 0)[slot] = static_cast<int32_t>(slot);
+  for (const Column& column : similar_)
+    row<int32_t>(column, layer, sequence, kv_head, 0)[slot] = kNeverCompared;
 }
 
 void Columns::apply(uint32_t layer, uint32_t sequence, std::span<const Move> moves) const {
@@ -87,10 +97,12 @@ void Columns::apply(uint32_t layer, uint32_t sequence, std::span<const Move> mov
       }
     }
   }
-  for (const Column& column : rank_) {
-    for (const Move& move : moves) {
-      const auto ranks = row<int32_t>(column, layer, sequence, move.kv_head, 0);
-      ranks[move.to] = ranks[move.from];
+  for (const auto* columns : {&rank_, &similar_}) {
+    for (const Column& column : *columns) {
+      for (const Move& move : moves) {
+        const auto values = row<int32_t>(column, layer, sequence, move.kv_head, 0);
+        values[move.to] = values[move.from];
+      }
     }
   }
 }

@@ -20,7 +20,7 @@ class Columns {
   // Declares the columns of `needs` in `arena`. n_heads: query heads of the model.
   Columns(Arena& arena, const Cache& cache, uint32_t n_heads, const Needs& needs);
 
-  static size_t max_tensors_per_layer() { return kStatisticCount + 1; }
+  static size_t max_tensors_per_layer() { return kStatisticCount + 2; }
 
   size_t bytes() const { return bytes_; }
   const Needs& needs() const { return needs_; }
@@ -36,6 +36,9 @@ class Columns {
   void clear_mass(uint32_t layer, uint32_t sequence) const;
   // Mass outlives events and moves with its slot, like any statistic of a token.
   bool carries_mass() const { return needs_.mass.queries == MassSpec::Queries::all; }
+
+  // i32 [capacity]: what Redundancy keeps of each slot between events. REQUIRES: k_redundancy is asked for.
+  std::span<int32_t> newest_similar(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
 
   // Takes the statistics of one exact row. REQUIRES: as Cache::append_row().
   void append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t slot, std::span<const float> key,
@@ -54,7 +57,7 @@ class Columns {
 
  private:
   struct Column {
-    Statistic statistic = Statistic::mass;  // not read for the rank column
+    Statistic statistic = Statistic::mass;  // read for statistics_ only
     uint32_t n_rows = 1;
     std::vector<ggml_tensor*> layers;
   };
@@ -70,6 +73,7 @@ class Columns {
   uint32_t n_mass_rows_ = 0;
   std::vector<Column> statistics_;  // f32
   std::vector<Column> rank_;        // i32, one or none
+  std::vector<Column> similar_;     // i32, one or none
   size_t bytes_ = 0;
 };
 

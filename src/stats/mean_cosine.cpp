@@ -23,8 +23,9 @@ HWY_INLINE hn::Vec<D64> load(const float* HWY_RESTRICT x) {
   return hn::PromoteTo(D64(), hn::LoadU(D32(), x));
 }
 
-// sum += x / |x| for each row of x [dim, n_rows].
-void add_units(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, double* HWY_RESTRICT sum) {
+// sum += x / |x| for each row of x [dim, n_rows]; inverse_lengths[row] = 1 / |x|, or 0.
+void add_units(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, double* HWY_RESTRICT sum,
+               double* HWY_RESTRICT inverse_lengths) {
   const D64 d;
   for (size_t row = 0; row < n_rows; ++row, x += dim) {
     auto square = hn::Zero(d);
@@ -33,27 +34,23 @@ void add_units(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, double* H
       square = hn::MulAdd(value, value, square);
     }
     const double length = std::sqrt(hn::GetLane(hn::SumOfLanes(d, square)));
-    if (length == 0) continue;
-    const auto scale = hn::Set(d, 1 / length);
+    inverse_lengths[row] = length == 0 ? 0 : 1 / length;
+    const auto scale = hn::Set(d, inverse_lengths[row]);
     for (size_t channel = 0; channel < dim; channel += hn::Lanes(d)) {
       hn::StoreU(hn::MulAdd(load(x + channel), scale, hn::LoadU(d, sum + channel)), d, sum + channel);
     }
   }
 }
 
-// out[row] = scale * (x . sum) / |x|.
+// out[row] = x . sum.
 void project(const float* HWY_RESTRICT x, size_t n_rows, size_t dim, const double* HWY_RESTRICT sum,
-             double scale, double* HWY_RESTRICT out) {
+             double* HWY_RESTRICT out) {
   const D64 d;
   for (size_t row = 0; row < n_rows; ++row, x += dim) {
-    auto square = hn::Zero(d), product = hn::Zero(d);
-    for (size_t channel = 0; channel < dim; channel += hn::Lanes(d)) {
-      const auto value = load(x + channel);
-      square = hn::MulAdd(value, value, square);
-      product = hn::MulAdd(value, hn::LoadU(d, sum + channel), product);
-    }
-    const double length = std::sqrt(hn::GetLane(hn::SumOfLanes(d, square)));
-    out[row] = length == 0 ? 0 : scale * hn::GetLane(hn::SumOfLanes(d, product)) / length;
+    auto product = hn::Zero(d);
+    for (size_t channel = 0; channel < dim; channel += hn::Lanes(d))
+      product = hn::MulAdd(load(x + channel), hn::LoadU(d, sum + channel), product);
+    out[row] = hn::GetLane(hn::SumOfLanes(d, product));
   }
 }
 
@@ -75,23 +72,25 @@ HWY_EXPORT(project);
 
 }  // namespace
 
-MeanCosine::MeanCosine(uint32_t head_dim)
-    : block_(kBlock * padded_dim(head_dim)), sum_(padded_dim(head_dim)) {}
+MeanCosine::MeanCosine(uint32_t head_dim, uint32_t max_rows)
+    : block_(kBlock * padded_dim(head_dim)), sum_(padded_dim(head_dim)), inverse_lengths_(max_rows) {}
 
 void MeanCosine::compute(const StoredRows& rows, std::span<const uint32_t> slots, std::span<float> out) {
   std::ranges::fill(sum_, 0.0);
   for (size_t first = 0; first < slots.size(); first += kBlock) {
     const size_t n_rows = std::min(kBlock, slots.size() - first);
     gather_rows(rows, slots.subspan(first, n_rows), block_.data());
-    HWY_DYNAMIC_DISPATCH(add_units)(block_.data(), n_rows, sum_.size(), sum_.data());
+    HWY_DYNAMIC_DISPATCH(add_units)
+    (block_.data(), n_rows, sum_.size(), sum_.data(), inverse_lengths_.data() + first);
   }
-  double means[kBlock];
-  const double scale = 1 / static_cast<double>(slots.size());
+  double products[kBlock];
+  const auto n = static_cast<double>(slots.size());
   for (size_t first = 0; first < slots.size(); first += kBlock) {
     const size_t n_rows = std::min(kBlock, slots.size() - first);
     gather_rows(rows, slots.subspan(first, n_rows), block_.data());
-    HWY_DYNAMIC_DISPATCH(project)(block_.data(), n_rows, sum_.size(), sum_.data(), scale, means);
-    for (size_t row = 0; row < n_rows; ++row) out[slots[first + row]] = static_cast<float>(means[row]);
+    HWY_DYNAMIC_DISPATCH(project)(block_.data(), n_rows, sum_.size(), sum_.data(), products);
+    for (size_t row = 0; row < n_rows; ++row)
+      out[slots[first + row]] = static_cast<float>(products[row] * inverse_lengths_[first + row] / n);
   }
 }
 

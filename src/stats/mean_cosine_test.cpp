@@ -16,7 +16,7 @@ TEST(MeanCosine, MatchesAllPairs) {
         const TestRows rows = random_rows(type, head_dim, n);
         std::vector<float> found(n);
         const std::vector<uint32_t> slots = scattered(n, 5);
-        MeanCosine(head_dim).compute(rows.view(), slots, found);
+        MeanCosine(head_dim, n).compute(rows.view(), slots, found);
         const std::vector<double> expected = oracle::mean_cosines(rows.spans(), wide(slots));
         for (uint32_t slot = 0; slot < n; ++slot)
           EXPECT_NEAR(found[slot], expected[slot], 1e-7)
@@ -30,7 +30,7 @@ TEST(MeanCosine, OnlyTheGivenSlotsCount) {
   const TestRows rows = random_rows(GGML_TYPE_F32, 16, 6);
   const std::vector<uint32_t> slots = {4, 1, 5};
   std::vector<float> found(6, 9.0F);
-  MeanCosine(16).compute(rows.view(), slots, found);
+  MeanCosine(16, 6).compute(rows.view(), slots, found);
   const std::vector<double> expected = oracle::mean_cosines(rows.spans(), {1, 4, 5});
   for (const uint32_t slot : slots) EXPECT_NEAR(found[slot], expected[slot], 1e-7);
   for (const uint32_t slot : {0U, 2U, 3U}) EXPECT_EQ(found[slot], 9.0F);
@@ -39,7 +39,7 @@ TEST(MeanCosine, OnlyTheGivenSlotsCount) {
 TEST(MeanCosine, ByHandWithARowOfZeros) {
   const TestRows rows = store_rows(GGML_TYPE_F16, 2, {3, 4, 0, 0, -3, -4, 4, -3});
   std::vector<float> found(4);
-  MeanCosine work(2);
+  MeanCosine work(2, 4);
   work.compute(rows.view(), std::vector<uint32_t>{0, 1, 2, 3}, found);
   EXPECT_EQ(found, (std::vector<float>{0, 0, 0, 0.25F}));
   work.compute(rows.view(), std::vector<uint32_t>{0, 3}, found);  // scratch is clean again
