@@ -43,6 +43,15 @@ struct CacheState {
   double evict_ms = 0;       // time in events
 };
 
+// Where the time of all steps since the engine was made has gone, of all sequences together.
+struct EngineTimes {
+  double attention_ms = 0;       // attention over the cache, mass included
+  double mass_ms = 0;            // of it, adding up attention mass; not the writing down of what is added
+  double statistics_ms = 0;      // in events: statistics that exist for an event only
+  double events_ms = 0;          // in events: all of them, statistics included
+  uint64_t attention_bytes = 0;  // K and V rows that steps of one token a sequence had to read
+};
+
 enum class Advance : uint8_t {
   done,
   cancelled,     // should_stop said so between two steps; every sequence holds exactly the tokens of finished
@@ -100,6 +109,15 @@ class Engine {
   // event; nothing where none is set. An empty one ends it. If it throws, advance() throws the same, and the
   // sequence must be closed. CacheOptions::observed_statistics are shown beside those of the policy.
   void observe_events(EventObserver observer);
+
+  EngineTimes times() const;
+
+  // For measurements of speed: makes the sequence as long as after n_seen tokens without reading them. `full`
+  // fills its cache with copies of the rows that it holds; a policy that evicts takes the later position.
+  // From here on a step costs what it would cost that far into a text, and means nothing. Throws
+  // Error(invalid_argument) unless the sequence holds a token and n_seen is no less than it has seen and no
+  // more than it may hold.
+  void pretend_seen(SequenceId sequence, int64_t n_seen);
 
   // The positions that one KV head of one layer still holds, ascending.
   std::vector<int32_t> kept_positions(SequenceId sequence, uint32_t layer, uint32_t kv_head) const;

@@ -3,13 +3,15 @@
 #include "attention/cached_attention.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "tensor/shape.h"
 
 namespace kvase {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
 
 ScratchDims scratch_dims(const Cache& cache, const Columns& columns, uint32_t group, uint32_t n_threads) {
   const CacheDims& dims = cache.dims();
@@ -63,8 +65,8 @@ ggml_tensor* CachedAttention::build(ggml_context* context, uint32_t layer, ggml_
   return out;
 }
 
-void CachedAttention::set_step(std::vector<StepToken> tokens) {
-  tokens_ = std::move(tokens);
+void CachedAttention::set_step(std::span<const StepToken> tokens) {
+  tokens_.assign(tokens.begin(), tokens.end());
   runs_.clear();
   for (uint32_t token = 0; token < tokens_.size(); ++token) {
     if (tokens_[token].offset == 0) runs_.push_back({token, 0});
@@ -132,6 +134,7 @@ uint32_t CachedAttention::n_step_pieces(uint32_t layer) const {
 // Pieces are counted through all runs and KV heads; each thread takes neighbouring ones, since a piece
 // fetches memory for the next.
 void CachedAttention::attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) {
+  if (ith == 0) start_ = Clock::now();
   const ThreadSpace space = scratch_.thread(ith);
   const uint32_t n = n_step_pieces(layer);
   uint32_t piece = n * ith / nth;
@@ -147,12 +150,22 @@ void CachedAttention::attend(uint32_t layer, const float* q, float* out, uint32_
   }
 }
 
-void CachedAttention::join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) const {
+void CachedAttention::join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) {
   const ThreadSpace space = scratch_.thread(ith);
   const uint32_t n_kv_heads = cache_->dims().n_kv_heads;
   const auto n = static_cast<uint32_t>(runs_.size()) * n_kv_heads;
-  for (uint32_t index = n * ith / nth; index < n * (ith + 1) / nth; ++index)
-    join_pieces(head_work(layer, runs_[index / n_kv_heads], index % n_kv_heads, q, out), space);
+  const uint32_t first = n * ith / nth;
+  const uint32_t last = n * (ith + 1) / nth;
+  const auto work = [&](uint32_t index) {
+    return head_work(layer, runs_[index / n_kv_heads], index % n_kv_heads, q, out);
+  };
+  for (uint32_t index = first; index < last; ++index) join_output(work(index), space);
+  const auto outputs_done = Clock::now();
+  for (uint32_t index = first; index < last; ++index) join_mass(work(index), space);
+  if (ith != 0) return;
+  const auto end = Clock::now();
+  mass_ms_ += Milliseconds(end - outputs_done).count();
+  attention_ms_ += Milliseconds(end - start_).count();
 }
 
 HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q,

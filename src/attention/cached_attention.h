@@ -8,8 +8,10 @@
 // joins those of a (sequence, KV head) in order.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "attention/pieces.h"
@@ -39,7 +41,7 @@ class CachedAttention {
   ggml_tensor* build(ggml_context* context, uint32_t layer, ggml_tensor* q, ggml_tensor* k, ggml_tensor* v);
 
   // What the next run of a graph works on. tokens.size() is the graph's n_tokens.
-  void set_step(std::vector<StepToken> tokens);
+  void set_step(std::span<const StepToken> tokens);
   const std::vector<StepToken>& step() const { return tokens_; }
 
   // The coming event comes at `event_length` slots, of which the newest `window` are no candidates: which
@@ -47,6 +49,10 @@ class CachedAttention {
   void watch_mass(uint32_t layer, uint32_t sequence, uint32_t event_length, uint32_t window);
 
   size_t scratch_bytes() const { return scratch_.bytes(); }
+
+  // Time in these nodes since the start, and of it in adding up mass, both of the first thread.
+  double attention_ms() const { return attention_ms_; }
+  double mass_ms() const { return mass_ms_; }
 
  private:
   struct LayerRef {
@@ -72,7 +78,7 @@ class CachedAttention {
   void append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth);
   void attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
   uint32_t n_step_pieces(uint32_t layer) const;
-  void join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) const;
+  void join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
   HeadWork head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q, float* out) const;
 
   const Cache* cache_;
@@ -85,6 +91,10 @@ class CachedAttention {
   std::vector<MassWatch> mass_watches_;  // [n_sequences, n_layers]
   std::vector<StepToken> tokens_;
   std::vector<Run> runs_;
+  // Written by the first thread of a node.
+  std::chrono::steady_clock::time_point start_;
+  double attention_ms_ = 0;
+  double mass_ms_ = 0;
 };
 
 }  // namespace kvase

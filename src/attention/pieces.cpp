@@ -94,7 +94,12 @@ void join_chunks(const HeadWork& work, const ThreadSpace& space) {
     merge_output(first.state.max + row, first.state.acc + row * work.space.width, stride,
                  work.slots.n_chunks(), space.max[row], space.sum[row], work.head.head_dim, out);
   }
-  if (work.slots.n_candidates == 0) return;
+}
+
+void join_chunk_mass(const HeadWork& work, const ThreadSpace& space) {
+  const Tile& tile = work.step;
+  const size_t stride = work.space.partial_stride;
+  const Partial first = work.space.partial(0);
   const MassTape tape = tape_from(work, tile, is_narrow(work), work.space.tape, first, 0);
   const bool over_candidates = work.mass_spec.domain == MassSpec::Domain::candidates;
   merge_totals(tape.joined() ? tape.joined_max : first.state.max,
@@ -185,7 +190,7 @@ void attend_part(const HeadWork& work, uint32_t part, const ThreadSpace& space) 
     attend_tile(work, tile, mass, space);
 }
 
-void join_parts(const HeadWork& work) {
+void join_part_mass(const HeadWork& work) {
   for (uint32_t part = 0; part < n_parts(work); ++part) {
     if (!part_takes_mass(work, part)) continue;
     const MassRows share = part_mass(work, part);
@@ -209,11 +214,17 @@ void attend_piece(const HeadWork& work, uint32_t piece, const ThreadSpace& space
   }
 }
 
-void join_pieces(const HeadWork& work, const ThreadSpace& space) {
+// Parts have written their outputs themselves.
+void join_output(const HeadWork& work, const ThreadSpace& space) {
+  if (fits_tile(work)) join_chunks(work, space);
+}
+
+void join_mass(const HeadWork& work, const ThreadSpace& space) {
+  if (work.slots.n_candidates == 0) return;
   if (fits_tile(work)) {
-    join_chunks(work, space);
+    join_chunk_mass(work, space);
   } else {
-    join_parts(work);
+    join_part_mass(work);
   }
 }
 

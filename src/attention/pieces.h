@@ -47,7 +47,9 @@ uint32_t n_pieces(const HeadWork& work);
 // Computes piece 0 .. n_pieces - 1.
 void attend_piece(const HeadWork& work, uint32_t piece, const ThreadSpace& space);
 
-// Brings all pieces together, in order. REQUIRES: they are computed.
-void join_pieces(const HeadWork& work, const ThreadSpace& space);
+// Bring all pieces together, in order: their outputs; their window queries' probabilities, added to mass
+// rows. REQUIRES: the pieces are computed.
+void join_output(const HeadWork& work, const ThreadSpace& space);
+void join_mass(const HeadWork& work, const ThreadSpace& space);
 
 }  // namespace kvase

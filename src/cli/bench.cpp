@@ -24,6 +24,7 @@
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/messages.h"
+#include "cli/read_speed.h"
 #include "kvase/kvase.h"
 
 namespace kvase::cli {
@@ -42,6 +43,7 @@ struct BenchFlags {
   uint32_t n_prompt = 512;
   uint32_t n_gen = 64;
   uint32_t n_rounds = 3;
+  uint32_t n_fill = 2048;
   bool peer = false;
   bool json = false;
 };
@@ -54,14 +56,20 @@ nobody samples. Before anything is timed, each has read 64 tokens.
 DECODE: tokens/s, one at a time, of all sequences together, from -c tokens on: the median of the rounds, then their range. The
 text grows by --n-gen tokens a round. CPU MS: processor time of all threads per token; with -t 1 hardly touched by what else
 runs, with more it counts waiting too. FILL: tokens/s of the text up to -c, timed once. PROMPT: tokens/s of a prompt from empty,
-median. K AND V: bytes allocated; `full` and libllama need room for -c and all rounds. EVENTS: share of decode time spent in
-evictions, which --n-gen covers evenly: it is rounded up to a multiple of the interval.
+median. SLOWEST: the slowest step of all rounds, as a multiple of the median. K AND V: bytes allocated; `full` and libllama need
+room for -c and all rounds. EVENTS: share of decode time spent in evictions, which --n-gen covers evenly: it is rounded up to a
+multiple of the interval. STATS: share spent in statistics and in adding up attention mass, those of events included. OF READ:
+how fast attention reads keys and values, as a share of what the same threads read of plain memory in this run.
+
+Of a longer context only the first --n-fill tokens are read, or two intervals more than a policy keeps. The rest is pretended:
+a cache that keeps all is filled with copies of its rows, one that evicts takes the later position. Steps cost the same then.
 
 The peer has keys and values in f16, the same threads and step size, one thread pool, and its defaults for the rest.
 
 Examples:
   kvase bench -m model.gguf --peer
   kvase bench -m model.gguf -c 128,4096,16384 --kv full --kv vase-attnv:budget=1024 --peer --json
+  kvase bench -m model.gguf -c 16384,32768 --kv full --kv vase-dkv --peer --repeat 1
   kvase bench -m model.gguf -c 1024 --n-seq 8
 )";
 
@@ -99,6 +107,10 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
   add_number<uint32_t>(app, "--n-gen", flags.n_gen,
                        "Tokens of each sequence in one round, 1 to 65536 (default 64)")
       ->group("Measurement");
+  add_number<uint32_t>(
+      app, "--n-fill", flags.n_fill,
+      "Tokens of a context that are read; those of a longer one are pretended (default 2048)")
+      ->group("Measurement");
   add_number<uint32_t>(app, "--repeat", flags.n_rounds, "Rounds, 1 to 100 (default 3)")->group("Measurement");
   app.add_flag("--peer", flags.peer, "Measure libllama on the same file too")->group("Measurement");
   app.add_option_function<std::vector<std::string>>(
@@ -127,6 +139,7 @@ void check_flags(const BenchFlags& flags) {
   check_range("--n-seq", flags.engine.n_sequences, 256);
   check_range("--n-prompt", flags.n_prompt, kMostContext);
   check_range("--n-gen", flags.n_gen, kMostGenerated);
+  check_range("--n-fill", flags.n_fill, kMostContext);
   check_range("--repeat", flags.n_rounds, kMostRounds);
 }
 
@@ -219,7 +232,7 @@ struct Contestant {
   BenchRow row;
   std::unique_ptr<Child> child;
   double decode_seconds = 0;
-  std::optional<double> evict_ms;
+  std::optional<BenchTimes> times = {};  // of all rounds
 };
 
 class Bench {
@@ -246,9 +259,7 @@ class Bench {
     std::vector<Contestant> contestants = start(n_ctx, n_ctx + flags_->n_rounds * conditions_->n_gen);
     const uint32_t n_steps = std::min(kWarmUpSteps, n_ctx - 1);
     for (Contestant& contestant : contestants) {
-      const Speed speed = fill(contestant, n_ctx - n_steps);
-      contestant.row.prefill_tps = speed.tps;
-      contestant.row.prefill_cpu_ms = speed.cpu_ms;
+      reach(contestant, n_ctx - n_steps);
     }
     for (Contestant& contestant : contestants)
       ask(contestant, {{"do", "decode"}, {"n", n_steps}}, "warming up");
@@ -268,7 +279,8 @@ class Bench {
   }
 
   Contestant make(bool peer, const std::string& policy, uint32_t n_ctx, uint32_t n_positions) {
-    BenchSetup setup{.peer = peer, .model = flags_->model, .engine = flags_->engine};
+    BenchSetup setup{
+        .peer = peer, .model = flags_->model, .engine = flags_->engine, .n_fill = flags_->n_fill};
     setup.engine.cache = cache_options(*flags_, policy, n_positions);
     Contestant contestant;
     contestant.row = {.peer = peer, .policy = policy, .n_ctx = n_ctx, .n_positions = n_positions};
@@ -302,6 +314,15 @@ class Bench {
     return speed_of(answer, n);
   }
 
+  void reach(Contestant& contestant, uint32_t n) {
+    const auto answer = ask(contestant, {{"do", "reach"}, {"n", n}}, fmt::format("reading {} tokens", n));
+    BenchRow& row = contestant.row;
+    row.n_read = answer.at("n_read");
+    const Speed speed = speed_of(answer, row.n_read);
+    row.prefill_tps = speed.tps;
+    row.prefill_cpu_ms = speed.cpu_ms;
+  }
+
   void decode(Contestant& contestant, uint32_t round) {
     const auto answer = ask(contestant, {{"do", "decode"}, {"n", conditions_->n_gen}},
                             fmt::format("decoding, round {} of {}", round + 1, flags_->n_rounds));
@@ -309,8 +330,28 @@ class Bench {
     contestant.row.decode_tps.push_back(speed.tps);
     contestant.row.decode_cpu_ms.push_back(speed.cpu_ms);
     contestant.decode_seconds += answer.at("seconds").get<double>();
-    if (const auto evict_ms = optional_of<double>(answer.at("evict_ms")))
-      contestant.evict_ms = contestant.evict_ms.value_or(0) + *evict_ms;
+    const auto step_ms = answer.at("step_ms").get<std::vector<double>>();
+    contestant.row.step_ms.insert(contestant.row.step_ms.end(), step_ms.begin(), step_ms.end());
+    if (!answer.at("times").is_null()) add_times(contestant, answer.at("times"));
+  }
+
+  static void add_times(Contestant& contestant, const nlohmann::json& times) {
+    BenchTimes sum = contestant.times.value_or(BenchTimes{});
+    sum.events_ms += times.at("events_ms").get<double>();
+    sum.statistics_ms += times.at("statistics_ms").get<double>();
+    sum.attention_ms += times.at("attention_ms").get<double>();
+    sum.attention_bytes += times.at("attention_bytes").get<double>();
+    contestant.times = sum;
+  }
+
+  void set_shares(Contestant& contestant) const {
+    if (!contestant.times) return;
+    const BenchTimes& times = *contestant.times;
+    BenchRow& row = contestant.row;
+    const double decode_ms = 1000 * contestant.decode_seconds;
+    row.evict_share = times.events_ms / decode_ms;
+    row.stats_share = times.statistics_ms / decode_ms;
+    row.attn_read_fraction = times.attention_bytes / (times.attention_ms / 1000) / conditions_->read_speed;
   }
 
   std::vector<BenchRow> finish(std::vector<Contestant>& contestants) {
@@ -319,7 +360,7 @@ class Bench {
       BenchRow& row = contestant.row;
       row.peak_rss_bytes =
           optional_of<uint64_t>(ask(contestant, {{"do", "peak"}}, "ending").at("peak_rss_bytes"));
-      if (contestant.evict_ms) row.evict_share = *contestant.evict_ms / 1000 / contestant.decode_seconds;
+      set_shares(contestant);
       rows.push_back(std::move(row));
     }
     return rows;
@@ -358,9 +399,10 @@ void print_report(const BenchFlags& flags, const BenchConditions& conditions, co
   fmt::print("{} ({}), weights {}\n", one_line(info.name.empty() ? info.path : info.name), info.architecture,
              human_bytes(info.weights_bytes));
   fmt::print(
-      "{} threads, {} sequences, {} rounds of {} tokens each, -ub {}; load of the machine before: {:.1f}\n",
+      "{} threads, {} sequences, {} rounds of {} tokens each, -ub {}; load of the machine before: {:.1f}; it "
+      "reads {:.1f} GB/s\n",
       conditions.n_threads, conditions.n_sequences, flags.n_rounds, conditions.n_gen, conditions.n_ubatch,
-      load);
+      load, conditions.read_speed / 1e9);
   const auto peer = std::ranges::find_if(rows, &BenchRow::peer);
   if (peer != rows.end()) fmt::print("libllama: {}\n", peer->note.value_or("-"));
   fmt::print("\n{}", bench_table(conditions, rows));
@@ -383,7 +425,8 @@ int bench_command(const Arguments& arguments) {
                                    .n_ubatch = flags.engine.n_ubatch,
                                    .n_sequences = flags.engine.n_sequences,
                                    .n_prompt = flags.n_prompt,
-                                   .n_gen = round_up_to_intervals(flags, info)};
+                                   .n_gen = round_up_to_intervals(flags, info),
+                                   .read_speed = read_bytes_per_second(flags.engine.n_threads)};
   check_memory(flags, info,
                std::max(flags.n_prompt, flags.contexts.back() + flags.n_rounds * conditions.n_gen));
   if (conditions.n_gen != flags.n_gen) {

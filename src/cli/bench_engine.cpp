@@ -2,6 +2,7 @@
 // kvase itself under measurement, and how a setup travels to its process.
 #include "cli/bench_engine.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "kvase/kvase.h"
@@ -16,6 +17,7 @@ class KvaseEngine : public BenchEngine {
   explicit KvaseEngine(const BenchSetup& setup)
       : model_(Model::load(setup.model)),
         engine_(model_, setup.engine),
+        n_fill_(setup.n_fill),
         tokens_(setup.engine.n_sequences),
         feeds_(setup.engine.n_sequences) {
     open_all();
@@ -47,10 +49,24 @@ class KvaseEngine : public BenchEngine {
     return {.kv_bytes = plan.kv_bytes, .side_bytes = plan.side_bytes, .map_bytes = plan.map_bytes};
   }
 
-  std::optional<double> evict_ms() const override {
-    double sum = 0;
-    for (const Feed& feed : feeds_) sum += engine_.state(feed.sequence).evict_ms;
-    return sum;
+  std::optional<BenchTimes> times() const override {
+    const EngineTimes times = engine_.times();
+    return BenchTimes{.events_ms = times.events_ms,
+                      .statistics_ms = times.statistics_ms + times.mass_ms,
+                      .attention_ms = times.attention_ms,
+                      .attention_bytes = static_cast<double>(times.attention_bytes)};
+  }
+
+  // A cache that evicts has to have evicted once.
+  uint32_t n_to_read(uint32_t n) const override {
+    const MemoryPlan& plan = engine_.plan();
+    const uint32_t least = plan.evicts ? plan.capacity + plan.shape.interval : 1;
+    return std::min(n, std::max(n_fill_, least));
+  }
+
+  void pretend(uint32_t n) override {
+    for (const Feed& feed : feeds_) engine_.pretend_seen(feed.sequence, n);
+    n_seen_ = n;
   }
 
  private:
@@ -63,6 +79,7 @@ class KvaseEngine : public BenchEngine {
 
   Model model_;
   Engine engine_;
+  uint32_t n_fill_;
   std::vector<std::vector<Token>> tokens_;  // of each sequence, what feeds_ points to
   std::vector<Feed> feeds_;
   uint32_t n_seen_ = 0;
@@ -104,7 +121,8 @@ json json_of_setup(const BenchSetup& setup) {
           {"budget", budget},
           {"interval", json_of(cache.interval)},
           {"n_sink", json_of(cache.n_sink)},
-          {"n_ctx", json_of(cache.n_ctx)}};
+          {"n_ctx", json_of(cache.n_ctx)},
+          {"n_fill", setup.n_fill}};
 }
 
 BenchSetup setup_of_json(const json& json) {
@@ -124,6 +142,7 @@ BenchSetup setup_of_json(const json& json) {
   cache.interval = number_of(json.at("interval"));
   cache.n_sink = number_of(json.at("n_sink"));
   cache.n_ctx = number_of(json.at("n_ctx"));
+  setup.n_fill = json.at("n_fill");
   return setup;
 }
 

@@ -17,6 +17,7 @@ struct BenchSetup {
   bool peer = false;  // libllama instead of kvase; of `engine` it reads all but the cache's policy and shape
   ModelOptions model;
   EngineOptions engine;  // cache.n_ctx: positions of one sequence, all that will ever be appended
+  uint32_t n_fill = 0;   // tokens of a context that are read; the rest is pretended
 };
 
 nlohmann::json json_of_setup(const BenchSetup& setup);
@@ -28,6 +29,14 @@ struct BenchMemory {
   std::optional<uint64_t> map_bytes = {};
 };
 
+// Sums since the engine was made.
+struct BenchTimes {
+  double events_ms = 0;
+  double statistics_ms = 0;  // mass included
+  double attention_ms = 0;
+  double attention_bytes = 0;  // that steps of one token had to read
+};
+
 // Every sequence has the same length at any time. The tokens depend on place and sequence alone, so all
 // engines get the same. Logits are computed for the last token of a sequence and nobody reads them.
 class BenchEngine {
@@ -36,8 +45,11 @@ class BenchEngine {
   virtual void clear() = 0;           // empties all sequences
   virtual void fill(uint32_t n) = 0;  // appends n tokens to every sequence, as a prompt
   virtual void step() = 0;            // appends one token to every sequence, all together
+  // Tokens to read of a context of n before pretend(n) may make up the rest.
+  virtual uint32_t n_to_read(uint32_t n) const = 0;
+  virtual void pretend(uint32_t n) = 0;  // makes every sequence as long as after n tokens
   virtual BenchMemory memory() const = 0;
-  virtual std::optional<double> evict_ms() const { return std::nullopt; }   // in events so far, since clear()
+  virtual std::optional<BenchTimes> times() const { return std::nullopt; }  // nothing: cannot be told
   virtual std::optional<std::string> note() const { return std::nullopt; }  // how it computes, for the reader
 };
 

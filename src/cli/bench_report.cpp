@@ -21,6 +21,14 @@ std::optional<double> median_of(const std::vector<double>& numbers) {
   return numbers.empty() ? std::nullopt : std::optional(median(numbers));
 }
 
+std::optional<double> slowest(const std::vector<double>& step_ms) {
+  return step_ms.empty() ? std::nullopt : std::optional(*std::ranges::max_element(step_ms));
+}
+
+std::optional<double> slowest_to_median(const std::vector<double>& step_ms) {
+  return step_ms.empty() ? std::nullopt : std::optional(*slowest(step_ms) / median(step_ms));
+}
+
 std::vector<double> as_list(const std::optional<double>& number) {
   return number ? std::vector{*number} : std::vector<double>{};
 }
@@ -38,6 +46,10 @@ Ratios ratios_to(const BenchRow* peer, const BenchRow& row) {
 
 std::string cell(const std::optional<double>& number, int n_decimals) {
   return number ? fmt::format("{:.{}f}", *number, n_decimals) : "-";
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
 }
 
 std::string spread(const std::vector<double>& numbers) {
@@ -88,10 +100,13 @@ Json json_of_bench_row(const BenchConditions& conditions, const BenchRow& row, c
           {"side_bytes", json_of(row.memory.side_bytes)},
           {"map_bytes", json_of(row.memory.map_bytes)},
           {"peak_rss_bytes", json_of(row.peak_rss_bytes)},
-          // Neither is visible through the interfaces of the engines.
-          {"stats_share", nullptr},
+          {"stats_share", json_of(row.stats_share)},
           {"evict_share", json_of(row.evict_share)},
-          {"attn_read_fraction", nullptr},
+          {"attn_read_fraction", json_of(row.attn_read_fraction)},
+          {"median_step_ms", json_of(median_of(row.step_ms))},
+          {"slowest_step_ms", json_of(slowest(row.step_ms))},
+          {"n_read", row.n_read},
+          {"read_gb_per_s", conditions.read_speed / 1e9},
           {"n_positions", row.n_positions},
           {"n_gen", conditions.n_gen},
           {"n_prompt", conditions.n_prompt},
@@ -106,15 +121,17 @@ std::string bench_table(const BenchConditions& conditions, const std::vector<Ben
   const bool with_peer = std::ranges::any_of(rows, &BenchRow::peer);
   std::vector<std::vector<std::string>> cells = {
       {"ENGINE", "CONTEXT", "DECODE", "ROUNDS", "VS PEER", "CPU MS", "FILL", "VS PEER",
-       fmt::format("PROMPT {}", conditions.n_prompt), "VS PEER", "K AND V", "PEAK RSS", "EVENTS"}};
+       fmt::format("PROMPT {}", conditions.n_prompt), "VS PEER", "SLOWEST", "K AND V", "PEAK RSS", "EVENTS",
+       "STATS", "OF READ"}};
   for (const BenchRow& row : rows) {
     const Ratios ratios = ratios_to(find_peer(rows, row), row);
     cells.push_back({name_of(row), with_commas(row.n_ctx), cell(median_of(row.decode_tps), 1),
                      spread(row.decode_tps), cell(ratios.decode, 2), cell(median_of(row.decode_cpu_ms), 1),
                      cell(row.prefill_tps, 1), cell(ratios.prefill, 2), cell(median_of(row.prompt_tps), 1),
-                     cell(ratios.prompt, 2), human_bytes(row.memory.kv_bytes),
-                     row.peak_rss_bytes ? human_bytes(*row.peak_rss_bytes) : "-",
-                     row.evict_share ? fmt::format("{:.1f} %", 100 * *row.evict_share) : "-"});
+                     cell(ratios.prompt, 2), cell(slowest_to_median(row.step_ms), 2),
+                     human_bytes(row.memory.kv_bytes),
+                     row.peak_rss_bytes ? human_bytes(*row.peak_rss_bytes) : "-", percent(row.evict_share),
+                     percent(row.stats_share), percent(row.attn_read_fraction)});
   }
   std::vector<Align> columns(cells.front().size(), Align::right);
   columns.front() = Align::left;

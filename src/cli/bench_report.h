@@ -20,6 +20,7 @@ struct BenchConditions {
   uint32_t n_sequences = 0;
   uint32_t n_prompt = 0;  // tokens of one sequence in the measurement of a prompt from empty
   uint32_t n_gen = 0;     // steps in one round
+  double read_speed = 0;  // bytes of memory per second that the threads can read
 };
 
 // One engine at one context. Speeds and times count the tokens of all sequences; vectors have a number per
@@ -36,8 +37,12 @@ struct BenchRow {
   std::vector<double> decode_cpu_ms = {};  // processor time of all threads per token
   std::vector<double> prompt_cpu_ms = {};
   std::optional<double> prefill_cpu_ms = {};
-  std::optional<double> prefill_tps = {};  // of the fill up to n_ctx, timed once
+  uint32_t n_read = 0;                     // tokens of the context that were read; the rest is pretended
+  std::optional<double> prefill_tps = {};  // of the fill up to n_read, timed once
+  std::vector<double> step_ms = {};        // of every step of all rounds
   std::optional<double> evict_share = {};  // of the time of all rounds
+  std::optional<double> stats_share = {};  // likewise: statistics and the adding up of mass
+  std::optional<double> attn_read_fraction = {};  // K and V read per second in attention / read_speed
   std::optional<uint64_t> peak_rss_bytes = {};
 };
 

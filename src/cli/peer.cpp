@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kvase/error.h"
 #include "kvase/model.h"
@@ -110,11 +111,13 @@ class Peer : public BenchEngine {
  public:
   explicit Peer(const BenchSetup& setup)
       : n_sequences_(setup.engine.n_sequences),
+        n_fill_(setup.n_fill),
+        params_(context_params(setup.engine)),
         info_(read_model_info(setup.model.path)),
         model_(load(setup.model)),
-        flash_attention_(uses_flash_attention(*model_, context_params(setup.engine))),
+        flash_attention_(uses_flash_attention(*model_, params_)),
         pool_(make_pool(setup.engine.n_threads)),
-        context_(make_context(*model_, context_params(setup.engine))),
+        context_(make_context(*model_, params_)),
         n_batch_(llama_n_batch(context_.get())),
         batch_(static_cast<int32_t>(n_batch_)) {
     llama_attach_threadpool(context_.get(), pool_.get(), nullptr);
@@ -141,6 +144,15 @@ class Peer : public BenchEngine {
     ++n_seen_;
   }
 
+  uint32_t n_to_read(uint32_t n) const override { return std::min(n, n_fill_); }
+
+  void pretend(uint32_t n) override {
+    const std::vector<uint8_t> state = repeated_state(n);
+    for (llama_seq_id sequence = 0; sequence < static_cast<llama_seq_id>(n_sequences_); ++sequence)
+      set_state(*context_, state, sequence);
+    n_seen_ = n;
+  }
+
   // llama_n_ctx() counts the cells of all sequences, after its rounding.
   BenchMemory memory() const override {
     return {.kv_bytes = uint64_t{2} * sizeof(ggml_fp16_t) * info_.n_layers * info_.n_kv_heads *
@@ -163,6 +175,39 @@ class Peer : public BenchEngine {
     return pool;
   }
 
+  // The state of a sequence of n tokens, put together in a context of its own from copies of what the first
+  // sequence holds.
+  std::vector<uint8_t> repeated_state(uint32_t n) const {
+    llama_context_params params = params_;
+    params.n_ctx = n;
+    params.n_seq_max = 2;
+    params.n_outputs_max = 2;
+    params.kv_unified = true;  // only then may a cell belong to both
+    const LlamaContext context = make_context(*model_, params);
+    llama_memory_t cells = llama_get_memory(context.get());
+    const std::vector<uint8_t> part = get_state(*context_, 0);
+    for (uint32_t first = 0; first < n; first += n_seen_) {
+      set_state(*context, part, 1);
+      llama_memory_seq_rm(cells, 1, static_cast<llama_pos>(std::min(n - first, n_seen_)), -1);
+      llama_memory_seq_add(cells, 1, 0, -1, static_cast<llama_pos>(first));
+      llama_memory_seq_cp(cells, 1, 0, -1, -1);
+      llama_memory_seq_rm(cells, 1, -1, -1);
+    }
+    return get_state(*context, 0);
+  }
+
+  static std::vector<uint8_t> get_state(llama_context& context, llama_seq_id sequence) {
+    std::vector<uint8_t> state(llama_state_seq_get_size(&context, sequence));
+    if (llama_state_seq_get_data(&context, state.data(), state.size(), sequence) != state.size())
+      throw Error(ErrorCode::device, "--peer: libllama saved less than it said, allowed: all of it");
+    return state;
+  }
+
+  static void set_state(llama_context& context, const std::vector<uint8_t>& state, llama_seq_id sequence) {
+    if (llama_state_seq_set_data(&context, state.data(), state.size(), sequence) == 0)
+      throw Error(ErrorCode::device, "--peer: libllama did not take its own state back, allowed: it does");
+  }
+
   void add(uint32_t sequence, uint32_t pos, bool wants_logits) {
     batch_.add(bench_token(sequence, pos, info_.n_vocab), static_cast<llama_pos>(pos),
                static_cast<llama_seq_id>(sequence), wants_logits);
@@ -179,6 +224,8 @@ class Peer : public BenchEngine {
   }
 
   uint32_t n_sequences_;
+  uint32_t n_fill_;
+  llama_context_params params_;
   ModelInfo info_;
   LlamaModel model_;
   bool flash_attention_;

@@ -38,6 +38,29 @@ struct Chunk {
   uint32_t n = 0;
 };
 
+// What a call of advance() and its steps write down. Allocated once, so that steps allocate nothing.
+struct Notes {
+  Notes(uint32_t max_tokens, uint32_t n_sequences, uint32_t n_layers) {
+    done.reserve(n_sequences);
+    is_fed.reserve(n_sequences);
+    chunks.reserve(n_sequences);
+    tokens.reserve(max_tokens);
+    pos.reserve(max_tokens);
+    outputs.reserve(max_tokens);
+    step.reserve(max_tokens);
+    due.reserve(n_layers);
+  }
+
+  std::vector<size_t> done;      // tokens of each feed that were processed
+  std::vector<char> is_fed;      // of each sequence: in this call
+  std::vector<Chunk> chunks;     // of the step
+  std::vector<Token> tokens;     // of the step
+  std::vector<int32_t> pos;      // of the step's tokens
+  std::vector<int32_t> outputs;  // the step's tokens whose logits are computed
+  std::vector<StepToken> step;
+  std::vector<EventContext> due;  // the events that come after the step, a layer each
+};
+
 EngineOptions complete(EngineOptions options) {
   if (options.n_threads == 0) options.n_threads = usable_cores();
   if (options.n_threads > 512) invalid("-t {}, allowed: 1..512", options.n_threads);
@@ -54,10 +77,11 @@ struct Engine::Impl {
   bool fits(const Sequence& sequence, size_t n_tokens) const;
   void check_feeds(std::span<const Feed> feeds);
   uint32_t chunk_limit(const Feed& feed) const;
-  std::vector<Chunk> next_step(std::span<const Feed> feeds, std::span<const size_t> done) const;
-  void run_step(std::span<const Feed> feeds, std::span<const Chunk> chunks, const AdvanceHooks& hooks);
+  void plan_step(std::span<const Feed> feeds);
+  void run_step(std::span<const Feed> feeds, const AdvanceHooks& hooks);
+  uint64_t bytes_read(SequenceId id) const;
   void commit(SequenceId id, uint32_t n);
-  void evict(SequenceId id, std::span<const uint32_t> layers);
+  void evict(SequenceId id);
   void watch_mass(SequenceId id, uint32_t layer);
 
   Model model;
@@ -70,6 +94,9 @@ struct Engine::Impl {
   GraphRunner graphs;
   EventRunner events;
   std::vector<Sequence> sequences;
+  Notes notes;
+  double events_ms = 0;
+  uint64_t attention_bytes = 0;
 };
 
 Engine::Impl::Impl(const Model& handle, const EngineOptions& given)
@@ -84,7 +111,8 @@ Engine::Impl::Impl(const Model& handle, const EngineOptions& given)
       graphs(compute, decoder, attention, options.n_ubatch + options.n_sequences - 1,
              std::min(options.n_ubatch, kMaxOutputs) + options.n_sequences - 1),
       events(compute, memory, plan),
-      sequences(options.n_sequences) {}
+      sequences(options.n_sequences),
+      notes(options.n_ubatch + options.n_sequences - 1, options.n_sequences, plan.dims.n_layers) {}
 
 Engine::Engine(const Model& model, const EngineOptions& options)
     : impl_(std::make_unique<Impl>(model, options)) {}
@@ -130,6 +158,27 @@ CacheState Engine::state(SequenceId id) const {
 
 void Engine::observe_events(EventObserver observer) { impl_->events.observe(std::move(observer)); }
 
+EngineTimes Engine::times() const {
+  return {.attention_ms = impl_->attention.attention_ms(),
+          .mass_ms = impl_->attention.mass_ms(),
+          .statistics_ms = impl_->events.statistics_ms(),
+          .events_ms = impl_->events_ms,
+          .attention_bytes = impl_->attention_bytes};
+}
+
+void Engine::pretend_seen(SequenceId id, int64_t n_seen) {
+  Sequence& sequence = impl_->opened(id);
+  const auto n = n_seen - sequence.n_seen;
+  if (sequence.n_seen == 0 || n < 0 || !impl_->fits(sequence, static_cast<size_t>(n))) {
+    invalid("engine: found {} tokens to pretend after {}, allowed: no fewer, and what the cache holds",
+            n_seen, sequence.n_seen);
+  }
+  const CachePlan& plan = impl_->plan;
+  for (uint32_t layer = 0; !plan.memory.evicts && layer < plan.dims.n_layers; ++layer)
+    impl_->memory.cache.repeat_rows(layer, id, static_cast<uint32_t>(n));
+  sequence.n_seen = n_seen;
+}
+
 uint32_t Engine::step_limit(SequenceId sequence) const {
   impl_->opened(sequence);
   return impl_->chunk_limit({.sequence = sequence, .tokens = {}, .logits = WantLogits::last});
@@ -163,12 +212,13 @@ bool Engine::Impl::fits(const Sequence& sequence, size_t n_tokens) const {
 }
 
 void Engine::Impl::check_feeds(std::span<const Feed> feeds) {
-  std::vector<bool> fed(sequences.size(), false);
+  notes.is_fed.assign(sequences.size(), 0);
   const auto n_vocab = static_cast<Token>(model.info().n_vocab);
   for (const Feed& feed : feeds) {
     opened(feed.sequence);
-    if (fed[feed.sequence]) invalid("engine: found sequence {} in two feeds, allowed: one", feed.sequence);
-    fed[feed.sequence] = true;
+    if (notes.is_fed[feed.sequence] != 0)
+      invalid("engine: found sequence {} in two feeds, allowed: one", feed.sequence);
+    notes.is_fed[feed.sequence] = 1;
     if (feed.tokens.empty())
       invalid("engine: found no tokens for sequence {}, allowed: 1 or more", feed.sequence);
     for (const Token token : feed.tokens) {
@@ -191,23 +241,22 @@ uint32_t Engine::Impl::chunk_limit(const Feed& feed) const {
 }
 
 // Whole chunks, in order of feeds, as long as a step has room; the first always fits.
-std::vector<Chunk> Engine::Impl::next_step(std::span<const Feed> feeds, std::span<const size_t> done) const {
-  std::vector<Chunk> chunks;
+void Engine::Impl::plan_step(std::span<const Feed> feeds) {
+  notes.chunks.clear();
   uint32_t n_tokens = 0;
   uint32_t n_outputs = 0;
   for (size_t feed = 0; feed < feeds.size(); ++feed) {
-    const size_t remaining = feeds[feed].tokens.size() - done[feed];
+    const size_t remaining = feeds[feed].tokens.size() - notes.done[feed];
     const auto n = static_cast<uint32_t>(std::min<size_t>(remaining, chunk_limit(feeds[feed])));
     const uint32_t outputs = feeds[feed].logits == WantLogits::all ? n : 1;
     const bool has_room =
         n_tokens + n <= options.n_ubatch + options.n_sequences - 1 &&
         n_outputs + outputs <= std::min(options.n_ubatch, kMaxOutputs) + options.n_sequences - 1;
     if (n == 0 || !has_room) continue;
-    chunks.push_back({feed, done[feed], n});
+    notes.chunks.push_back({feed, notes.done[feed], n});
     n_tokens += n;
     n_outputs += outputs;
   }
-  return chunks;
 }
 
 Advance Engine::advance(std::span<const Feed> feeds, const AdvanceHooks& hooks) {
@@ -217,14 +266,15 @@ Advance Engine::advance(std::span<const Feed> feeds, const AdvanceHooks& hooks) 
     if (!impl_->fits(impl_->sequences[feed.sequence], feed.tokens.size())) return Advance::context_full;
     total += feed.tokens.size();
   }
-  std::vector<size_t> done(feeds.size(), 0);
+  std::vector<size_t>& done = impl_->notes.done;
+  done.assign(feeds.size(), 0);
   size_t n_done = 0;
   while (n_done < total) {
     if (hooks.should_stop && hooks.should_stop()) return Advance::cancelled;
-    const std::vector<Chunk> chunks = impl_->next_step(feeds, done);
-    KVASE_CHECK(!chunks.empty(), "no progress after {} of {} tokens", n_done, total);
-    impl_->run_step(feeds, chunks, hooks);
-    for (const Chunk& chunk : chunks) {
+    impl_->plan_step(feeds);
+    KVASE_CHECK(!impl_->notes.chunks.empty(), "no progress after {} of {} tokens", n_done, total);
+    impl_->run_step(feeds, hooks);
+    for (const Chunk& chunk : impl_->notes.chunks) {
       done[chunk.feed] += chunk.n;
       n_done += chunk.n;
     }
@@ -233,28 +283,28 @@ Advance Engine::advance(std::span<const Feed> feeds, const AdvanceHooks& hooks) 
   return Advance::done;
 }
 
-void Engine::Impl::run_step(std::span<const Feed> feeds, std::span<const Chunk> chunks,
-                            const AdvanceHooks& hooks) {
-  std::vector<Token> tokens;
-  std::vector<int32_t> pos;
-  std::vector<int32_t> outputs;
-  std::vector<StepToken> step;
-  for (const Chunk& chunk : chunks) {
+void Engine::Impl::run_step(std::span<const Feed> feeds, const AdvanceHooks& hooks) {
+  notes.tokens.clear();
+  notes.pos.clear();
+  notes.outputs.clear();
+  notes.step.clear();
+  for (const Chunk& chunk : notes.chunks) {
     const Feed& feed = feeds[chunk.feed];
     for (uint32_t offset = 0; offset < chunk.n; ++offset) {
       if (feed.logits == WantLogits::all || offset + 1 == chunk.n)
-        outputs.push_back(static_cast<int32_t>(tokens.size()));
-      tokens.push_back(feed.tokens[chunk.first + offset]);
-      pos.push_back(static_cast<int32_t>(sequences[feed.sequence].n_seen + offset));
-      step.push_back({feed.sequence, offset, pos.back()});
+        notes.outputs.push_back(static_cast<int32_t>(notes.tokens.size()));
+      notes.tokens.push_back(feed.tokens[chunk.first + offset]);
+      notes.pos.push_back(static_cast<int32_t>(sequences[feed.sequence].n_seen + offset));
+      notes.step.push_back({feed.sequence, offset, notes.pos.back()});
     }
+    if (chunk.n == 1) attention_bytes += bytes_read(feed.sequence);
   }
-  attention.set_step(std::move(step));
-  const std::span<const float> logits = graphs.run(tokens, pos, outputs);
+  attention.set_step(notes.step);
+  const std::span<const float> logits = graphs.run(notes.tokens, notes.pos, notes.outputs);
 
   const size_t n_vocab = model.info().n_vocab;
   size_t row = 0;
-  for (const Chunk& chunk : chunks) {
+  for (const Chunk& chunk : notes.chunks) {
     const Feed& feed = feeds[chunk.feed];
     for (uint32_t offset = 0; offset < chunk.n; ++offset) {
       const bool has_row = feed.logits == WantLogits::all || offset + 1 == chunk.n;
@@ -268,38 +318,46 @@ void Engine::Impl::run_step(std::span<const Feed> feeds, std::span<const Chunk> 
   }
 }
 
+// Rows that a step of one token of this sequence reads, its own included.
+uint64_t Engine::Impl::bytes_read(SequenceId id) const {
+  uint64_t n_slots = 0;
+  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) n_slots += memory.cache.length(layer, id) + 1;
+  const uint64_t row_bytes = ggml_row_size(plan.dims.type_k, plan.dims.head_dim) +
+                             ggml_row_size(plan.dims.type_v, plan.dims.head_dim);
+  return n_slots * plan.dims.n_kv_heads * row_bytes;
+}
+
 void Engine::Impl::commit(SequenceId id, uint32_t n) {
   Sequence& sequence = sequences[id];
   sequence.n_seen += n;
-  std::vector<uint32_t> due;
+  notes.due.clear();
   for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
     memory.cache.commit(layer, id, n);
-    if (plan.memory.evicts && memory.cache.length(layer, id) == sequence.trigger[layer]) due.push_back(layer);
+    if (!plan.memory.evicts || memory.cache.length(layer, id) != sequence.trigger[layer]) continue;
+    notes.due.push_back({.seed = sequence.options.seed,
+                         .sequence = sequence.options.sample,
+                         .layer = layer,
+                         .event = sequence.n_events[layer],
+                         .n_seen = sequence.n_seen,
+                         .window = plan.memory.shape.window,
+                         .n_sink = plan.memory.shape.n_sink});
   }
-  if (!due.empty()) evict(id, due);
+  if (!notes.due.empty()) evict(id);
 }
 
-void Engine::Impl::evict(SequenceId id, std::span<const uint32_t> layers) {
+// The events that are due.
+void Engine::Impl::evict(SequenceId id) {
   const auto start = std::chrono::steady_clock::now();
   Sequence& sequence = sequences[id];
-  std::vector<EventContext> layer_events;
-  for (const uint32_t layer : layers) {
-    layer_events.push_back({.seed = sequence.options.seed,
-                            .sequence = sequence.options.sample,
-                            .layer = layer,
-                            .event = sequence.n_events[layer],
-                            .n_seen = sequence.n_seen,
-                            .window = plan.memory.shape.window,
-                            .n_sink = plan.memory.shape.n_sink});
+  events.run(id, notes.due);
+  for (const EventContext& event : notes.due) {
+    ++sequence.n_events[event.layer];
+    sequence.trigger[event.layer] = plan.budgets[event.layer] + plan.memory.shape.interval;
+    watch_mass(id, event.layer);
   }
-  events.run(id, layer_events);
-  for (const uint32_t layer : layers) {
-    ++sequence.n_events[layer];
-    sequence.trigger[layer] = plan.budgets[layer] + plan.memory.shape.interval;
-    watch_mass(id, layer);
-  }
-  sequence.evict_ms +=
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  sequence.evict_ms += taken.count();
+  events_ms += taken.count();
 }
 
 // Which queries add to mass before the next event.

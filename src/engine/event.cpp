@@ -3,6 +3,8 @@
 #include "engine/event.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 
 #include "base/errors.h"
 #include "stats/row_statistics.h"
@@ -33,6 +35,7 @@ EventStatistics::EventStatistics(const CacheMemory& memory)
 
 LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, uint32_t budget,
                                    const EventContext& event) {
+  const auto start = std::chrono::steady_clock::now();
   const Columns& columns = memory_->columns;
   if (columns.needs_sketch())
     matrix_ = make_sketch_matrix(columns.needs().sketch, event, memory_->cache.dims().head_dim);
@@ -43,6 +46,7 @@ LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, uint32_t b
       if (is_event_statistic(statistic)) add_event_column(statistic, layer, sequence, kv_head, event);
     }
   }
+  collect_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return {.heads = heads_, .budget = budget, .n_mass_rows = std::max(columns.n_mass_rows(), 1U)};
 }
 
@@ -154,9 +158,16 @@ void EventRunner::run(uint32_t sequence, std::span<const EventContext> layer_eve
     for (const EventContext& event : layer_events) run_layer(sequence, event, per_thread_[0]);
     return;
   }
-  compute_->parallel_for(static_cast<uint32_t>(layer_events.size()), [&](uint32_t index, uint32_t thread) {
+  const auto run_one = [&](uint32_t index, uint32_t thread) {
     run_layer(sequence, layer_events[index], per_thread_[thread]);
-  });
+  };
+  compute_->parallel_for(static_cast<uint32_t>(layer_events.size()), std::ref(run_one));
+}
+
+double EventRunner::statistics_ms() const {
+  double sum = 0;
+  for (const EventStatistics& statistics : per_thread_) sum += statistics.collect_ms();
+  return sum / static_cast<double>(per_thread_.size());
 }
 
 void EventRunner::run_layer(uint32_t sequence, const EventContext& event, EventStatistics& statistics) {

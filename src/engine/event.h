@@ -28,6 +28,8 @@ class EventStatistics {
   // For a cut to `budget` slots. Valid until the next call and until the cache changes.
   LayerView collect(uint32_t layer, uint32_t sequence, uint32_t budget, const EventContext& event);
 
+  double collect_ms() const { return collect_ms_; }  // in collect() so far
+
  private:
   void add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head);
   void add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence, uint32_t kv_head,
@@ -46,6 +48,7 @@ class EventStatistics {
   std::optional<Leverage> leverage_;
   std::optional<Redundancy> redundancy_;
   std::optional<LagDeviation> lag_;
+  double collect_ms_ = 0;
 };
 
 // Throws Error(invalid_argument) unless every head drops exactly length - budget slots, ascending, distinct
@@ -61,6 +64,9 @@ class EventRunner {
   void run(uint32_t sequence, std::span<const EventContext> layer_events);
 
   void observe(EventObserver observer) { observer_ = std::move(observer); }
+
+  // Time in statistics so far, if all threads had an even share.
+  double statistics_ms() const;
 
  private:
   void run_layer(uint32_t sequence, const EventContext& event, EventStatistics& statistics);

@@ -132,7 +132,7 @@ void append(const ScoreInput& input, uint32_t first, uint32_t n_tokens, Compute&
       copy_row(input.q, size_t{head} * input.w + slot - first_query, q, size_t{token} * input.n_heads + head);
     }
   }
-  attention.set_step(std::move(step));
+  attention.set_step(step);
   ggml_cgraph* graph = ggml_new_graph(context.get());
   ggml_build_forward_expand(graph, attention.build(context.get(), 0, q, k, v));
   compute.run(graph);

@@ -95,6 +95,23 @@ void Cache::commit(uint32_t layer, uint32_t sequence, uint32_t n) {
   in_use += n;
 }
 
+void Cache::repeat_rows(uint32_t layer, uint32_t sequence, uint32_t n) {
+  const uint32_t in_use = length(layer, sequence);
+  KVASE_CHECK(in_use > 0, "no rows to repeat in layer {}", layer);
+  const Layer& tensors = layers_[layer];
+  for (uint32_t kv_head = 0; kv_head < dims_.n_kv_heads; ++kv_head) {
+    const std::span<int32_t> positions = pos(layer, sequence, kv_head).first(in_use + n);
+    for (uint32_t slot = in_use; slot < in_use + n; ++slot) {
+      for (const ggml_tensor* tensor : {tensors.k, tensors.v}) {
+        std::byte* rows = head_rows(tensor, sequence, kv_head);
+        std::memcpy(rows + slot * tensor->nb[1], rows + (slot - in_use) * tensor->nb[1], tensor->nb[1]);
+      }
+      positions[slot] = positions[slot - 1] + 1;
+    }
+  }
+  commit(layer, sequence, n);
+}
+
 std::vector<Move> Cache::compact(uint32_t layer, uint32_t sequence,
                                  std::span<const std::vector<uint32_t>> drops) {
   uint32_t& in_use = lengths_[layer * dims_.n_sequences + sequence];

@@ -71,6 +71,10 @@ class Cache {
   // Makes the next n slots count as in use. REQUIRES: length + n <= capacity.
   void commit(uint32_t layer, uint32_t sequence, uint32_t n);
 
+  // Makes n more slots count as in use, filled with copies of those that are, for measurements of speed: they
+  // repeat from the first slot on, positions go on. REQUIRES: length > 0, length + n <= capacity.
+  void repeat_rows(uint32_t layer, uint32_t sequence, uint32_t n);
+
   // Frees the given slots of every KV head and fills the holes with rows from the end. Returns the moves that
   // it made.
   //   drops  per KV head: slots ascending and distinct, equally many in each
