@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -46,6 +49,7 @@ struct BenchFlags {
   uint32_t n_fill = 2048;
   bool peer = false;
   bool json = false;
+  std::string svg;  // path
 };
 
 constexpr const char* kFooter = R"(
@@ -69,7 +73,7 @@ The peer has keys and values in f16, the same threads and step size, one thread 
 Examples:
   kvase bench -m model.gguf --peer
   kvase bench -m model.gguf -c 128,4096,16384 --kv full --kv vase-attnv:budget=1024 --peer --json
-  kvase bench -m model.gguf -c 16384,32768 --kv full --kv vase-dkv --peer --repeat 1
+  kvase bench -m model.gguf -c 1024,4096,16384,65536 --kv full --kv vase-dkv --peer --repeat 1 --svg speed.svg
   kvase bench -m model.gguf -c 1024 --n-seq 8
 )";
 
@@ -123,6 +127,9 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Cache");
   add_shape_flags(app, flags.engine.cache);
+  app.add_option("--svg", flags.svg, "Also draw tokens per second against -c, as SVG, into this file")
+      ->type_name("FILE")
+      ->group("Output");
   add_json_flag(app, flags.json, "One JSON object per row on stdout instead of the table");
   finish_help(app, kFooter);
 }
@@ -130,6 +137,17 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
 void check_range(const char* flag, uint32_t number, uint32_t most) {
   if (number < 1 || number > most)
     throw Error(ErrorCode::invalid_argument, fmt::format("{} {}, allowed: 1..{}", flag, number, most));
+}
+
+// Before the long work: that the file can be written is known only once it is open.
+std::ofstream open_to_write(const std::string& path) {
+  if (path.empty()) return {};
+  std::ofstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("--svg {}: {}, allowed: a file that can be written",
+                                                         one_line(path), std::strerror(errno)));
+  }
+  return file;
 }
 
 void check_flags(const BenchFlags& flags) {
@@ -434,9 +452,11 @@ int bench_command(const Arguments& arguments) {
         "--n-gen {} becomes {}, a multiple of every interval, so that each round has as many evictions",
         flags.n_gen, conditions.n_gen));
   }
+  std::ofstream svg = open_to_write(flags.svg);
   double load = 0;
   getloadavg(&load, 1);
   const std::vector<BenchRow> rows = measure(flags, conditions);
+  if (svg.is_open()) svg << bench_chart(conditions, info, rows);
   if (!flags.json) print_report(flags, conditions, info, rows, load);
   return kExitOk;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/format.h"
 #include "cli/messages.h"
+#include "report/chart.h"
 
 namespace kvase::cli {
 namespace {
@@ -115,6 +116,28 @@ Json json_of_bench_row(const BenchConditions& conditions, const BenchRow& row, c
           {"model", conditions.model},
           {"compiler", __VERSION__},
           {"note", json_of(row.note)}};
+}
+
+std::string bench_chart(const BenchConditions& conditions, const ModelInfo& model,
+                        const std::vector<BenchRow>& rows) {
+  report::Chart chart{
+      .title = "Decoding speed as the text grows",
+      .subtitle = fmt::format(
+          "{}, {} threads, {}", one_line(model.name.empty() ? model.path : model.name), conditions.n_threads,
+          conditions.n_sequences == 1 ? "one sequence"
+                                      : fmt::format("{} sequences together", conditions.n_sequences)),
+      .x = {.label = "tokens in the text", .scale = report::Scale::log},
+      .y = {.label = "tokens per second", .scale = report::Scale::log},
+      .spread = report::Spread::band};
+  for (const BenchRow& row : rows) {
+    auto series = std::ranges::find(chart.series, name_of(row), &report::Series::name);
+    if (series == chart.series.end()) series = chart.series.insert(series, {name_of(row), {}});
+    const auto [low, high] = std::ranges::minmax(row.decode_tps);
+    series->points.push_back(
+        {static_cast<double>(row.n_ctx), median(row.decode_tps), report::Interval{low, high}});
+    chart.x.ticks.push_back({static_cast<double>(row.n_ctx), with_commas(row.n_ctx)});
+  }
+  return report::to_svg(chart);
 }
 
 std::string bench_table(const BenchConditions& conditions, const std::vector<BenchRow>& rows) {

@@ -9,6 +9,7 @@
 
 #include "cli/bench_engine.h"
 #include "cli/json.h"
+#include "kvase/model.h"
 
 namespace kvase::cli {
 
@@ -57,6 +58,10 @@ std::optional<double> median_ratio(const std::vector<double>& a, const std::vect
 const BenchRow* find_peer(const std::vector<BenchRow>& rows, const BenchRow& row);
 
 Json json_of_bench_row(const BenchConditions& conditions, const BenchRow& row, const BenchRow* peer);
+
+// Tokens per second against tokens in the text, a line for each engine and policy, as SVG.
+std::string bench_chart(const BenchConditions& conditions, const ModelInfo& model,
+                        const std::vector<BenchRow>& rows);
 
 // Columns "VS PEER" only if there is a peer.
 std::string bench_table(const BenchConditions& conditions, const std::vector<BenchRow>& rows);

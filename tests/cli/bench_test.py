@@ -14,6 +14,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 KVASE, TOY_MODEL = "", ""
 N_LAYERS, N_KV_HEADS, HEAD_DIM = 2, 2, 64
@@ -91,20 +92,23 @@ class Rows(BenchTest):
             for field in ["decode_cpu_ms", "prefill_cpu_ms", "prompt_cpu_ms"]:
                 self.assertGreater(row[field], 0, field)
             self.assertEqual([len(row[field]) for field in ("decode_tps_rounds", "prompt_tps_rounds")], [2, 2])
-            self.assertIsNone(row["stats_share"])
-            self.assertIsNone(row["attn_read_fraction"])
+            self.assertGreaterEqual(row["slowest_step_ms"], row["median_step_ms"])
+            self.assertEqual(row["n_read"], row["n_ctx"] - 4)
+            self.assertGreater(row["read_gb_per_s"], 0)
 
         for row in rows:
             if row["engine"] == "libllama":
                 # Its context is a multiple of 256 cells.
                 self.assertEqual(row["kv_bytes"], 256 * N_LAYERS * N_KV_HEADS * HEAD_DIM * 2 * 2)
                 self.assertEqual(row["decode_vs_libllama"], 1)
-                self.assertIsNone(row["evict_share"])
-                self.assertIsNone(row["side_bytes"])
+                for field in ["evict_share", "stats_share", "attn_read_fraction", "side_bytes"]:
+                    self.assertIsNone(row[field], field)
                 self.assertIn("flash attention", row["note"])
                 continue
             n_positions = row["n_ctx"] + 2 * 16
             self.assertEqual(row["n_positions"], n_positions)
+            self.assertGreater(row["attn_read_fraction"], 0)
+            self.assertLess(row["stats_share"], 1)
             plan = self.plan_row(row["policy"], n_positions)
             for field in ("kv_bytes", "side_bytes", "map_bytes"):
                 self.assertEqual(row[field], plan[field], field)
@@ -125,6 +129,23 @@ class Rows(BenchTest):
         self.assertEqual([row["n_seq"] for row in rows], [3, 3])
         self.assertEqual(rows[0]["kv_bytes"], 3 * self.plan_row("window", 40)["kv_bytes"])
         self.assertEqual(rows[1]["kv_bytes"], 3 * 256 * N_LAYERS * N_KV_HEADS * HEAD_DIM * 2 * 2)
+
+    def test_a_long_context_is_pretended(self):
+        rows = self.rows(*QUICK, "-c", "5000", "--n-fill", "70", "--n-gen", "16", "--kv", "full", "--kv", "vase-attnv", "--peer")
+        # A policy that evicts reads two intervals more than it keeps.
+        self.assertEqual([row["n_read"] for row in rows], [70, 80, 70])
+        self.assertEqual(rows[0]["kv_bytes"], self.plan_row("full", 5032)["kv_bytes"])
+        # The peer's cells are all there: a step over 5,000 of them takes far longer than one over 70.
+        short = self.rows(*QUICK, "-c", "70", "--n-gen", "16", "--kv", "full", "--peer")
+        for row, less in zip((rows[0], rows[2]), short):
+            self.assertGreater(row["decode_cpu_ms"], 1.3 * less["decode_cpu_ms"], row["engine"])
+
+    def test_svg(self):
+        path = Path(self.folder.name) / "speed.svg"
+        self.bench(*TWO_CONTEXTS, "--peer", "--svg", str(path))
+        texts = [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+        for word in ["full", "vase-attnv", "libllama", "32", "96", "tokens per second"]:
+            self.assertIn(word, texts)
 
     def test_a_context_of_one_token(self):
         rows = self.rows(*QUICK, "-c", "1", "--n-gen", "16", "--peer")
@@ -168,6 +189,8 @@ class BadInput(BenchTest):
             (["--kv", "nope"], "nope"),
             (["--kv", "window:interval=257", "--kv", "snapkv:interval=509"], "--n-gen 64", "intervals"),
             (["--kv-budget", "8"], "--kv-budget 8"),
+            (["--n-fill", "0"], "--n-fill 0", "1..16777216"),
+            (["--svg", "/nowhere/speed.svg"], "--svg /nowhere/speed.svg", "No such file"),
             (["stray"], "stray", "kvase bench --help"),
         ]:
             self.refuse(["-m", self.model, *flags], *words, "allowed" if flags != ["stray"] else "")
