@@ -84,7 +84,8 @@ class Replay {
       }
       return tensor;
     };
-    attention_.set_step({{0, 0, static_cast<int32_t>(token)}});
+    const StepToken step{0, 0, static_cast<int32_t>(token)};
+    attention_.set_step({&step, 1});
     ggml_cgraph* graph = ggml_new_graph(context.get());
     for (uint32_t layer = 0; layer < plan_.dims.n_layers; ++layer) {
       ggml_build_forward_expand(graph,
