@@ -31,6 +31,7 @@ struct Case {
   uint32_t n_tokens = 1;
   uint32_t n_layers = 12;
   uint32_t n_threads = 2;
+  MassSpec mass = {};
 };
 
 // Values in [-1, 1) from a small linear congruential generator: the data does not matter, its spread does.
@@ -58,7 +59,7 @@ class Bench {
                         .capacity = std::vector<uint32_t>(c.n_layers, c.n_slots),
                         .type_k = c.type,
                         .type_v = c.type}),
-        columns_(arena_, cache_, n_heads(), {.statistics = {Statistic::mass}, .mass = {}, .sketch = {}}),
+        columns_(arena_, cache_, n_heads(), {.statistics = {Statistic::mass}, .mass = c.mass, .sketch = {}}),
         attention_(cache_, columns_, n_heads(), scale(), c.n_threads),
         context_(ggml_init({.mem_size = size_t{256} << 20, .mem_buffer = nullptr, .no_alloc = false})) {
     arena_.allocate(compute_.backend());
@@ -236,6 +237,13 @@ void add_all() {
       80);
   for (const uint32_t n_tokens : {2U, 4U, 8U})
     add(fmt::format("block/tokens:{}/group:4", n_tokens), {.group = 4, .n_tokens = n_tokens}, 20);
+  const MassSpec all_queries = {.queries = MassSpec::Queries::all};
+  for (const uint32_t group : {2U, 4U})
+    add(fmt::format("decode/all_queries/group:{}", group), {.group = group, .mass = all_queries}, 60);
+  add("prefill/all_queries/tokens:64/group:2", {.group = 2, .n_tokens = 64, .n_layers = 4, .mass = all_queries},
+      10);
+  add("prefill/all_queries/tokens:512/group:2",
+      {.group = 2, .n_tokens = 512, .n_layers = 4, .mass = all_queries}, 4);
   for (const uint32_t n_tokens : {64U, 512U}) {
     for (const uint32_t group : {1U, 4U})
       add(fmt::format("prefill/tokens:{}/group:{}", n_tokens, group),

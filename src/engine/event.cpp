@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/errors.h"
+#include "policy/select.h"
 #include "stats/row_statistics.h"
 
 namespace kvase {
@@ -41,6 +42,7 @@ LayerView EventStatistics::collect(uint32_t layer, uint32_t sequence, uint32_t b
     matrix_ = make_sketch_matrix(columns.needs().sketch, event, memory_->cache.dims().head_dim);
   for (uint32_t kv_head = 0; kv_head < heads_.size(); ++kv_head) {
     heads_[kv_head] = columns.view(layer, sequence, kv_head);
+    order_.clear();
     if (columns.n_mass_rows() > 1) add_dense_mass(layer, sequence, kv_head);
     for (const Statistic statistic : columns.needs().statistics) {
       if (is_event_statistic(statistic)) add_event_column(statistic, layer, sequence, kv_head, event);
@@ -70,14 +72,12 @@ std::span<const uint32_t> EventStatistics::candidates(const HeadView& head, cons
   return slots_;
 }
 
-// Slots with pos >= n_sink, oldest first.
-std::span<const uint32_t> EventStatistics::by_position(const HeadView& head, uint32_t n_sink) {
-  slots_.clear();
-  for (uint32_t slot = 0; slot < head.length(); ++slot) {
-    if (head.pos[slot] >= int64_t{n_sink}) slots_.push_back(slot);
-  }
-  std::ranges::sort(slots_, {}, [&](uint32_t slot) { return head.pos[slot]; });
-  return slots_;
+// Slots with pos >= n_sink, oldest first. Sorted once for all statistics of a head.
+std::span<const uint32_t> EventStatistics::in_order(const HeadView& head, uint32_t n_sink) {
+  if (order_.empty()) order_ = by_position(head.pos, 0);
+  const auto first = std::ranges::lower_bound(order_, int64_t{n_sink}, {},
+                                              [&](uint32_t slot) { return int64_t{head.pos[slot]}; });
+  return {first, order_.end()};
 }
 
 void EventStatistics::add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence,
@@ -101,7 +101,7 @@ void EventStatistics::add_event_column(Statistic statistic, uint32_t layer, uint
       mean_cosine_->compute(keys, candidates(head, event), column);
       break;
     case Statistic::k_mean_cos_all:
-      mean_cosine_->compute(keys, by_position(head, 0), column);
+      mean_cosine_->compute(keys, in_order(head, 0), column);
       break;
     case Statistic::k_leverage:
       leverage_->compute(keys, candidates(head, event), column);
@@ -110,14 +110,14 @@ void EventStatistics::add_event_column(Statistic statistic, uint32_t layer, uint
       leverage_->compute(values, candidates(head, event), column);
       break;
     case Statistic::k_redundancy:
-      redundancy_->compute(keys, by_position(head, 0), head.pos,
+      redundancy_->compute(keys, in_order(head, 0), head.pos,
                            memory_->columns.newest_similar(layer, sequence, kv_head), column);
       break;
     case Statistic::k_lag:
-      lag_->compute(keys, by_position(head, event.n_sink), column);
+      lag_->compute(keys, in_order(head, event.n_sink), column);
       break;
     case Statistic::v_lag:
-      lag_->compute(values, by_position(head, event.n_sink), column);
+      lag_->compute(values, in_order(head, event.n_sink), column);
       break;
     default:
       fail(ErrorCode::internal, "statistic {} is not of an event", statistic_name(statistic));

@@ -20,7 +20,8 @@
 namespace kvase {
 
 // A layer as a policy sees it, with the statistics that exist for the length of an event only. One per
-// thread. All memory is allocated when it is made; what no statistic of the policy needs stays empty.
+// thread. All memory but that of a sort is allocated when it is made; what no statistic of the policy needs
+// stays empty.
 class EventStatistics {
  public:
   explicit EventStatistics(const CacheMemory& memory);
@@ -35,7 +36,7 @@ class EventStatistics {
   void add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence, uint32_t kv_head,
                         const EventContext& event);
   std::span<const uint32_t> candidates(const HeadView& head, const EventContext& event);
-  std::span<const uint32_t> by_position(const HeadView& head, uint32_t n_sink);
+  std::span<const uint32_t> in_order(const HeadView& head, uint32_t n_sink);
 
   const CacheMemory* memory_;
   std::vector<HeadView> heads_;
@@ -43,6 +44,7 @@ class EventStatistics {
   // Columns that live for one event, per KV head; empty for the statistics that are not asked for.
   std::array<std::vector<std::vector<float>>, kStatisticCount> event_columns_;
   std::vector<uint32_t> slots_;
+  std::vector<uint32_t> order_;  // of one head; empty until a statistic asks for it
   SketchMatrix matrix_;
   std::optional<MeanCosine> mean_cosine_;
   std::optional<Leverage> leverage_;

@@ -18,15 +18,6 @@
 namespace kvase {
 namespace {
 
-std::vector<uint32_t> by_position_without_sinks(const HeadView& head, const EventContext& event) {
-  std::vector<uint32_t> slots;
-  for (uint32_t slot = 0; slot < head.length(); ++slot) {
-    if (!is_sink(head.pos[slot], event)) slots.push_back(slot);
-  }
-  std::ranges::sort(slots, {}, [&](uint32_t slot) { return head.pos[slot]; });
-  return slots;
-}
-
 class Lagkv final : public Policy {
  public:
   Lagkv(uint32_t lag, bool cross) : lag_(lag), cross_(cross) {}
@@ -43,7 +34,7 @@ class Lagkv final : public Policy {
     Scores scores;
     for (const HeadView& head : layer.heads) {
       std::vector<double> score(head.length(), 1.0);
-      const std::vector<uint32_t> slots = by_position_without_sinks(head, event);
+      const std::vector<uint32_t> slots = by_position(head.pos, event.n_sink);
       if (slots.size() < 2 * size_t{lag_}) {
         for (size_t place = 0; place < slots.size(); ++place)
           score[slots[place]] = static_cast<double>(place) / static_cast<double>(slots.size());

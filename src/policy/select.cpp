@@ -43,6 +43,20 @@ void leave_best(std::vector<Entry>& entries, size_t count) {
 
 }  // namespace
 
+std::vector<uint32_t> by_position(std::span<const int32_t> pos, uint32_t n_sink) {
+  // Position and slot in one number: sorting then looks nowhere else.
+  std::vector<uint64_t> tokens;
+  tokens.reserve(pos.size());
+  for (uint32_t slot = 0; slot < pos.size(); ++slot) {
+    if (pos[slot] >= int64_t{n_sink}) tokens.push_back(static_cast<uint64_t>(pos[slot]) << 32 | slot);
+  }
+  std::ranges::sort(tokens);
+  std::vector<uint32_t> slots;
+  slots.reserve(tokens.size());
+  for (const uint64_t token : tokens) slots.push_back(static_cast<uint32_t>(token));
+  return slots;
+}
+
 std::vector<uint32_t> candidate_slots(const HeadView& head, const EventContext& event) {
   std::vector<uint32_t> slots;
   slots.reserve(head.length());

@@ -20,6 +20,9 @@ inline bool is_sink(int32_t pos, const EventContext& event) {
   return pos < static_cast<int64_t>(event.n_sink);
 }
 
+// Slots with pos >= n_sink, oldest first.
+std::vector<uint32_t> by_position(std::span<const int32_t> pos, uint32_t n_sink);
+
 // Slots outside the window, ascending.
 std::vector<uint32_t> candidate_slots(const HeadView& head, const EventContext& event);
 

@@ -70,6 +70,12 @@ TEST_F(Select, LayoutIsReserveThenScoreThenWindow) {
   EXPECT_THAT(layout_order(scores, head_, event_, dropped, reserved), ElementsAre(2, 5, 3, 4, 0));
 }
 
+TEST(ByPosition, OldestFirstWithoutSinks) {
+  const std::vector<int32_t> pos = {70000, 3, 2147483646, 0, 2, 100};
+  EXPECT_THAT(by_position(pos, 0), ElementsAre(3, 4, 1, 5, 0, 2));
+  EXPECT_THAT(by_position(pos, 3), ElementsAre(1, 5, 0, 2));
+}
+
 TEST(Softmax, RunsOverTheGivenSlotsAndPastANan) {
   const std::vector<float> column = {std::log(3.0f), 50, std::numeric_limits<float>::quiet_NaN(), 0, 1000};
   const std::vector<double> p = softmax(column, std::vector<uint32_t>{3, 2, 0});

@@ -7,20 +7,12 @@
 // the window stays. Needs: mass of the last query. Cost: O(length log length) per layer and event.
 // Deterministic.
 #include <algorithm>
-#include <numeric>
 
 #include "policy/methods.h"
 #include "policy/select.h"
 
 namespace kvase {
 namespace {
-
-std::vector<uint32_t> by_position(std::span<const int32_t> pos) {
-  std::vector<uint32_t> slots(pos.size());
-  std::iota(slots.begin(), slots.end(), 0U);
-  std::ranges::sort(slots, {}, [&](uint32_t slot) { return pos[slot]; });
-  return slots;
-}
 
 class Tova final : public Policy {
  public:
@@ -52,7 +44,7 @@ class Tova final : public Policy {
     for (size_t kv_head = 0; kv_head < layer.heads.size(); ++kv_head) {
       const std::span<const int32_t> pos = layer.heads[kv_head].pos;
       const bool as_before = kv_head > 0 && std::ranges::equal(pos, layer.heads[kv_head - 1].pos);
-      orders.push_back(as_before ? orders.back() : by_position(pos));
+      orders.push_back(as_before ? orders.back() : by_position(pos, 0));
     }
     return orders;
   }
