@@ -22,5 +22,6 @@ int policies_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int score_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
+int eval_command(const Arguments& arguments);
 
 }  // namespace kvase::cli

@@ -21,13 +21,14 @@ struct Command {
   int (*run)(const Arguments&);
 };
 
-constexpr std::array<Command, 6> kCommands = {{
+constexpr std::array<Command, 7> kCommands = {{
     {"run", "generate text from a prompt", &run_command},
     {"chat", "talk with a model in the terminal", &chat_command},
     {"policies", "list the ways to choose what stays in the cache", &policies_command},
     {"plan", "show what a cache will take, before loading anything", &plan_command},
     {"score", "run one policy on tensors in a file", &score_command},
     {"bench", "measure speed and memory, and libllama beside them", &bench_command},
+    {"eval", "measure what eviction costs in quality", &eval_command},
 }};
 
 std::string command_names() {

@@ -40,8 +40,10 @@ std::optional<T> given_once(const std::optional<T>& flag, const std::optional<T>
 std::string count_text(uint32_t count) { return std::to_string(count); }
 
 std::string budget_text(const Budget& budget) {
-  return budget.unit == Budget::Unit::tokens ? std::to_string(budget.amount)
-                                             : fmt::format("{}MiB", budget.amount >> 20);
+  if (budget.unit == Budget::Unit::tokens) return std::to_string(budget.amount);
+  constexpr uint64_t kMiB = 1 << 20;
+  return budget.amount % kMiB == 0 ? fmt::format("{}MiB", budget.amount / kMiB)
+                                   : fmt::format("{} bytes", budget.amount);
 }
 
 // Bytes of one slot in all layers, heads and sequences.
@@ -62,9 +64,9 @@ uint32_t budget_slots(const Budget& budget, uint32_t interval, size_t slot_bytes
   const uint64_t capacity = std::min<uint64_t>(budget.amount / slot_bytes, kLargest);
   if (capacity <= interval) {
     invalid(
-        "--kv-budget {}MiB: found room for {} slots per KV head, allowed: more than the interval of {} ({} "
+        "--kv-budget {}: found room for {} slots per KV head, allowed: more than the interval of {} ({} "
         "bytes per slot)",
-        budget.amount >> 20, capacity, interval, slot_bytes);
+        budget_text(budget), capacity, interval, slot_bytes);
   }
   return static_cast<uint32_t>(capacity) - interval;
 }
