@@ -113,6 +113,11 @@ Json block_means(const std::vector<double>& numbers) {
   return means;
 }
 
+EngineOptions with_cache(EngineOptions options, const CacheOptions& cache) {
+  options.cache = cache;
+  return options;
+}
+
 // An engine with one sequence that reads on, and the time that it took.
 class Reader {
  public:
@@ -151,14 +156,15 @@ class Reader {
 
 // One item's engine and what was seen of it.
 struct Contestant {
-  Contestant(const Model& model, const EngineOptions& options, uint64_t seed)
-      : reader(model, options, seed) {}
+  Contestant(const Model& model, const EngineOptions& options, const FidelityItem& of)
+      : item(&of), reader(model, with_cache(options, of.cache), of.seed.value_or(0)) {}
+  const FidelityItem* item;
   Reader reader;
   Trace trace;
 };
 
-Json row_of(const FidelityText& text, const FidelityItem& item, const Contestant& contestant,
-            const Reader& full) {
+Json row_of(const FidelityText& text, const Contestant& contestant, const Reader& full) {
+  const FidelityItem& item = *contestant.item;
   const Trace& trace = contestant.trace;
   const size_t n_tokens = trace.kl.size();
   const MemoryPlan& plan = contestant.reader.engine().plan();
@@ -190,6 +196,56 @@ Json row_of(const FidelityText& text, const FidelityItem& item, const Contestant
       {"nll", block_means(trace.nll)}, {"kl", block_means(trace.kl)}, {"top1", block_means(trace.top1)}};
   return row;
 }
+
+// All engines on one text.
+class Pass {
+ public:
+  Pass(const Model& model, const EngineOptions& options, const FidelityText& text,
+       const std::vector<FidelityItem>& items)
+      : text_(&text),
+        full_(model, with_cache(options, full_cache(options.cache, text.tokens.size() - 1)), 0),
+        reference_(model.info().n_vocab) {
+    for (const FidelityItem& item : items)
+      contestants_.push_back(std::make_unique<Contestant>(model, options, item));
+  }
+
+  // Everybody reads the next n tokens. False: should_stop ended it.
+  bool read(size_t n, const std::function<bool()>& should_stop) {
+    const std::span<const Token> tokens(text_->tokens);
+    const std::span<const Token> block = tokens.subspan(n_read_, n), next = tokens.subspan(n_read_ + 1, n);
+    std::vector<double> nll_full;
+    reference_.clear();
+    bool going = full_.read(block, should_stop, [&](size_t row, std::span<const float> logits) {
+      nll_full.push_back(reference_.add(logits, next[row]));
+    });
+    for (size_t number = 0; going && number < contestants_.size(); ++number) {
+      Trace& trace = contestants_[number]->trace;
+      trace.nll_full.insert(trace.nll_full.end(), nll_full.begin(), nll_full.end());
+      going = contestants_[number]->reader.read(
+          block, should_stop, [&](size_t row, std::span<const float> logits) {
+            const Comparison comparison = reference_.compare(row, logits, next[row]);
+            trace.kl.push_back(comparison.kl);
+            trace.nll.push_back(comparison.nll);
+            trace.top1.push_back(comparison.same_top ? 1 : 0);
+          });
+    }
+    n_read_ += n;
+    return going;
+  }
+
+  std::vector<Json> rows() const {
+    std::vector<Json> rows;
+    for (const auto& contestant : contestants_) rows.push_back(row_of(*text_, *contestant, full_));
+    return rows;
+  }
+
+ private:
+  const FidelityText* text_;
+  Reader full_;
+  ReferenceRows reference_;
+  std::vector<std::unique_ptr<Contestant>> contestants_;
+  size_t n_read_ = 0;
+};
 
 }  // namespace
 
@@ -266,44 +322,14 @@ Json fidelity_definition(const FidelityPlan& plan, const ModelInfo& info,
 std::vector<Json> measure_fidelity(const Model& model, const EngineOptions& options, const FidelityText& text,
                                    const std::vector<FidelityItem>& items, const FidelityHooks& hooks) {
   const size_t n_tokens = text.tokens.size() - 1;
-  EngineOptions full_options = options;
-  full_options.cache = full_cache(options.cache, n_tokens);
-  Reader full(model, full_options, 0);
-  std::vector<std::unique_ptr<Contestant>> contestants;
-  for (const FidelityItem& item : items) {
-    EngineOptions item_options = options;
-    item_options.cache = item.cache;
-    contestants.push_back(std::make_unique<Contestant>(model, item_options, item.seed.value_or(0)));
+  Pass pass(model, options, text, items);
+  for (size_t n_read = 0; n_read < n_tokens;) {
+    const size_t n = std::min(kBlockTokens, n_tokens - n_read);
+    if (!pass.read(n, hooks.should_stop)) return {};
+    n_read += n;
+    if (hooks.on_progress) hooks.on_progress(n_read, n_tokens);
   }
-
-  ReferenceRows reference(model.info().n_vocab);
-  const std::span<const Token> tokens(text.tokens);
-  for (size_t first = 0; first < n_tokens; first += kBlockTokens) {
-    const std::span<const Token> block = tokens.subspan(first, std::min(kBlockTokens, n_tokens - first));
-    std::vector<double> nll_full;
-    reference.clear();
-    bool going = full.read(block, hooks.should_stop, [&](size_t row, std::span<const float> logits) {
-      nll_full.push_back(reference.add(logits, tokens[first + row + 1]));
-    });
-    for (size_t number = 0; going && number < items.size(); ++number) {
-      Trace& trace = contestants[number]->trace;
-      trace.nll_full.insert(trace.nll_full.end(), nll_full.begin(), nll_full.end());
-      going = contestants[number]->reader.read(
-          block, hooks.should_stop, [&](size_t row, std::span<const float> logits) {
-            const Comparison comparison = reference.compare(row, logits, tokens[first + row + 1]);
-            trace.kl.push_back(comparison.kl);
-            trace.nll.push_back(comparison.nll);
-            trace.top1.push_back(comparison.same_top ? 1 : 0);
-          });
-    }
-    if (!going) return {};
-    if (hooks.on_progress) hooks.on_progress(first + block.size(), n_tokens);
-  }
-
-  std::vector<Json> rows;
-  for (size_t number = 0; number < items.size(); ++number)
-    rows.push_back(row_of(text, items[number], *contestants[number], full));
-  return rows;
+  return pass.rows();
 }
 
 }  // namespace kvase::eval
