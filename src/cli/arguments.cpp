@@ -22,8 +22,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLongName
     {"-sys", "--system-prompt"},
 }};
 
-constexpr std::array<std::string_view, 8> kSwitches = {"-h",          "--help", "--json", "--verbose",
-                                                       "--no-repack", "--peer", "--chat", "--ignore-eos"};
+constexpr std::array<std::string_view, 9> kSwitches = {
+    "-h", "--help", "--json", "--verbose", "--no-repack", "--peer", "--chat", "--ignore-eos", "--raw"};
 
 // Whether the argument after this one is its value.
 bool takes_next(std::string_view argument) {

@@ -19,9 +19,12 @@ struct Measurement {
   int (*run)(const Arguments&);
 };
 
-constexpr std::array<Measurement, 2> kMeasurements = {{
+constexpr std::array<Measurement, 5> kMeasurements = {{
     {"fidelity", "a text read with the full cache and with each policy, at equal memory",
      &eval_fidelity_command},
+    {"math", "questions with one right answer each", &eval_math_command},
+    {"needle", "sentences hidden in long texts", &eval_needle_command},
+    {"loops", "long answers that fall into repetition", &eval_loops_command},
     {"merge", "one report of the folders that shards or earlier runs wrote", &eval_merge_command},
 }};
 

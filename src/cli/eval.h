@@ -10,6 +10,9 @@
 namespace kvase::cli {
 
 int eval_fidelity_command(const Arguments& arguments);
+int eval_math_command(const Arguments& arguments);
+int eval_needle_command(const Arguments& arguments);
+int eval_loops_command(const Arguments& arguments);
 int eval_merge_command(const Arguments& arguments);
 
 // As it could be typed again.

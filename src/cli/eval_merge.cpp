@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/eval.h"
 #include "cli/flags.h"
+#include "eval/answers.h"
 #include "eval/fidelity_report.h"
 #include "eval/work.h"
 #include "kvase/error.h"
@@ -17,6 +18,20 @@
 
 namespace kvase::cli {
 namespace {
+
+// What a kind of measurement makes of its rows.
+struct Kind {
+  std::vector<std::string> (*policies)(const eval::JsonLines&);
+  std::string (*default_reference)(const eval::JsonLines&);
+  report::Document (*report)(const eval::JsonLines&, const std::string& reference,
+                             const std::string& command);
+};
+constexpr Kind kFidelity = {&eval::fidelity_policies, &eval::default_reference, &eval::fidelity_report};
+constexpr Kind kAnswers = {&eval::answer_policies, &eval::default_answer_reference, &eval::answer_report};
+
+const Kind& kind_of(const eval::JsonLines& lines) {
+  return lines.definition.at("kind") == "fidelity" ? kFidelity : kAnswers;
+}
 
 struct MergeFlags {
   std::vector<std::string> folders;
@@ -41,7 +56,7 @@ void add_flags(CLI::App& app, MergeFlags& flags) {
   add_policy_list_flag(app, flags.policies);
   app.get_option("--kv")->description("Only rows of this policy; give it again for more (default: all)");
   app.add_option("--reference", flags.reference,
-                 "Policy that the report compares others with (default vase-attnv)")
+                 "Policy that the report compares others with (default: as in the measurement)")
       ->type_name("POLICY")
       ->group("Output");
   finish_help(app, kFooter);
@@ -74,19 +89,20 @@ int eval_merge_command(const Arguments& arguments) {
   if (flags.out.empty()) refuse("no --out given, allowed: --out DIR");
 
   eval::JsonLines lines = eval::merge_rows(flags.folders);
-  const std::vector<std::string> measured = eval::fidelity_policies(lines);
+  const Kind& kind = kind_of(lines);
+  const std::vector<std::string> measured = kind.policies(lines);
   for (const std::string& policy : flags.policies) check_policy("--kv", policy, measured);
   keep_policies(lines, flags.policies);
-  const std::string reference = flags.reference.value_or(eval::default_reference(lines));
-  if (flags.reference) check_policy("--reference", reference, eval::fidelity_policies(lines));
+  const std::string reference = flags.reference.value_or(kind.default_reference(lines));
+  if (flags.reference) check_policy("--reference", reference, kind.policies(lines));
 
   eval::RowStore store(flags.out, lines.definition);
   for (eval::Json& row : lines.rows) {
     const std::string key = row.at("key");
     if (!store.has(key)) store.append(key, row);
   }
-  report::write_report(flags.out, eval::fidelity_report(store.lines(), reference,
-                                                        command_line("kvase eval merge", arguments)));
+  report::write_report(flags.out,
+                       kind.report(store.lines(), reference, command_line("kvase eval merge", arguments)));
   return kExitOk;
 }
 
