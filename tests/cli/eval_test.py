@@ -167,8 +167,8 @@ class EvalTest(unittest.TestCase):
     def test_refuses(self):
         text = ["-f", str(self.dir / "one.txt")]
         model = ["-m", self.model]
-        self.refuse([], "no measurement", "fidelity, merge")
-        self.refuse(["bogus"], "unknown measurement", "fidelity, merge")
+        self.refuse([], "no measurement", "fidelity, math, needle, loops, merge")
+        self.refuse(["bogus"], "unknown measurement", "fidelity, math, needle, loops, merge")
         self.refuse(["fidelity", *text], "no model")
         self.refuse(["fidelity", *model], "no text given", "-f FILE")
         self.refuse(["fidelity", *model, "-f", "none.txt"], "none.txt")
