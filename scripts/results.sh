@@ -14,8 +14,9 @@ for text in "$@"; do texts+=(-f "$text"); done
 program=${KVASE:-$kvase_root/build/bin/kvase}
 
 methods=(window streaming-llm random snapkv vase-attnv vase-dkv curdkv keydiff knorm rkv-vase lagkv evict-large cur-norms)
-ablations=(vase-attnv:reserve=random vase-attnv:reserve=none vase-attnv:fill=topk vase-attnv:reserve=none,fill=topk
-  snapkv:sinks=4 h2o tova vase-attnv:sinks=0)
+# vase-attnv piece by piece: reserve by value, by chance, of sinks alone (n_large=4), none; sampling or top-k; with and without sinks.
+ablations=(vase-attnv:fill=topk vase-attnv:n_large=4 snapkv:sinks=4 vase-attnv:reserve=random random:sinks=4 h2o tova
+  vase-attnv:sinks=0 vase-attnv:reserve=none)
 leaders=(vase-attnv rkv-vase snapkv streaming-llm keydiff h2o)
 order=(snapkv:smooth=avg snapkv:smooth=max snapkv:smooth=avg,axis=slot vase-attnv:smooth=avg vase-attnv:smooth=avg,axis=slot
   snapkv+pyramid vase-attnv+pyramid)
@@ -34,7 +35,7 @@ measure 1/4 0 "${methods[@]}"
 measure 1/4 0 "${ablations[@]}"
 measure 1/8 0 "${leaders[@]}"
 measure 1/4 0 "${order[@]}"
-measure 1/4 0,1,2 vase-attnv vase-attnv:reserve=random vase-attnv:reserve=none vase-attnv:fill=topk
+measure 1/4 0,1,2 vase-attnv vase-attnv:reserve=random vase-attnv:n_large=4
 measure 1/8 0 "${methods[@]}" "${ablations[@]}"
 measure 1/2 0 "${leaders[@]}"
 measure 1/4,1/8 0,1,2 "${methods[@]}" "${ablations[@]}" "${order[@]}"

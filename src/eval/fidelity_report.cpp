@@ -266,6 +266,7 @@ report::Document fidelity_report(const JsonLines& lines, const std::string& refe
       report::Code{command}};
   const std::vector<std::string> texts = fidelity_texts(lines);
   for (size_t number = 0; number < texts.size(); ++number) {
+    if (std::ranges::find(groups, texts[number], &Group::text) == groups.end()) continue;
     document.blocks.push_back(report::Heading{texts[number]});
     document.blocks.push_back(quality_figure(lines, groups, texts[number], number + 1));
     document.blocks.push_back(fidelity_table(lines, texts[number]));
