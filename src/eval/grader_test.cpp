@@ -188,6 +188,88 @@ constexpr std::array kWrong = std::to_array<Pair>({
     {"((((((((((((18", "18"},
 });
 
+// Right answers as MATH-500 and HMMT February 2025 write them, each of another form or close to another one.
+constexpr std::array kGold = std::to_array<const char*>({
+    "\\left( 3, \\frac{\\pi}{2} \\right)",
+    "p - q",
+    "\\frac{14}{3}",
+    "\\text{Evelyn}",
+    "90^\\circ",
+    "3\\sqrt{13}",
+    "6 - 5i",
+    "6+9i",
+    "x=5",
+    "1,-2",
+    "52_8",
+    "4210_{5}",
+    "11\\sqrt2",
+    "3, 5, 7",
+    "70 \\sqrt{2}",
+    "x^5 - x^4 + x^3 - x^2 + x - 1",
+    "x^8 + x^7 + x^6 + x^5 + x^4 + x^3 + x^2 + x + 1",
+    "-\\frac{\\pi}{6}",
+    "0.15",
+    ".0000672",
+    "(6,31,-1)",
+    "(-2,1)",
+    "(3,4]",
+    "(2,\\infty)",
+    "(5,\\infty)",
+    "(-\\infty, 0]",
+    "x \\in [-2,7]",
+    "\\cot x",
+    "1 \\pm \\sqrt{19}",
+    "3 \\pm 2 \\sqrt{2}",
+    "\\{1\\pm\\sqrt{5},-2\\}",
+    "\\text{east}",
+    "\\text{(C)}",
+    "\\text{(E)}",
+    "2k+2",
+    "2k",
+    "\\begin{pmatrix} -1/3 \\\\ 2/3 \\\\ 5/3 \\end{pmatrix}",
+    "\\begin{pmatrix} -1 & 0 \\\\ 0 & -1 \\end{pmatrix}",
+    "(a+5)(b+2)",
+    "\\frac43",
+    "\\frac{270}7\\text{ degrees}",
+    "\\frac9{19}",
+    "\\frac 59",
+    "10,\\!080",
+    "11,\\! 111,\\! 111,\\! 100",
+    "\\$32,\\!348",
+    "58,500",
+    "864 \\mbox{ inches}^2",
+    "5.4 \\text{ cents}",
+    "1\\frac{4}{5}",
+    "137 \\frac{1}{2}",
+    "5x - 7y + 11z + 4 = 0",
+    "y = 2x + 3",
+    "y = -2x",
+    "6r^2-4r-24",
+    "5r^5",
+    "3R^2",
+    "(0,9) \\cup (9,36)",
+    "(2,12) \\cup (12,102)",
+    "\\frac{11+9a}{20}",
+    "\\frac{20000}{\\pi}",
+    "2^{25} \\cdot 26!",
+    "\\frac{-1+\\sqrt{17}}{2}, \\frac{-1-\\sqrt{17}}{2}",
+    "1-\\frac{2}{\\pi}",
+    "\\frac{9 \\sqrt{23}}{23}",
+    "\\sqrt{\\frac{95}{24}}",
+    "5\\pi + 6\\sqrt{3}",
+    "91/6",
+    "199/8",
+});
+
+TEST(Grader, EveryGoldAnswerIsItselfAndNoOther) {
+  for (size_t found = 0; found < kGold.size(); ++found) {
+    for (size_t gold = 0; gold < kGold.size(); ++gold) {
+      EXPECT_EQ(same_answer(kGold[found], kGold[gold]), found == gold)
+          << kGold[found] << " against " << kGold[gold];
+    }
+  }
+}
+
 TEST(Grader, RightAnswersInManyForms) {
   for (const Pair& pair : kRight) {
     EXPECT_TRUE(same_answer(pair.found, pair.gold)) << pair.found << " against " << pair.gold;
