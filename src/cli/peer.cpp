@@ -65,7 +65,11 @@ LlamaModel load(const ModelOptions& options) {
   return model;
 }
 
-llama_context_params context_params(const EngineOptions& options) {
+// libllama gives each of several sequences a stream of cells of its own, which takes a state from its like
+// only: a state of another context needs one pool of cells for all. It then passes over the others' cells,
+// which costs it little beside reading its own.
+llama_context_params context_params(const BenchSetup& setup) {
+  const EngineOptions& options = setup.engine;
   llama_context_params params = llama_context_default_params();
   params.n_ctx = *options.cache.n_ctx * options.n_sequences;
   params.n_batch = std::max(options.n_ubatch, options.n_sequences);
@@ -74,6 +78,7 @@ llama_context_params context_params(const EngineOptions& options) {
   params.n_outputs_max = options.n_sequences;  // more would be memory that it never needs here
   params.n_threads = static_cast<int32_t>(options.n_threads);
   params.n_threads_batch = params.n_threads;
+  params.kv_unified = *options.cache.n_ctx > setup.n_fill;
   return params;
 }
 
@@ -112,7 +117,7 @@ class Peer : public BenchEngine {
   explicit Peer(const BenchSetup& setup)
       : n_sequences_(setup.engine.n_sequences),
         n_fill_(setup.n_fill),
-        params_(context_params(setup.engine)),
+        params_(context_params(setup)),
         info_(read_model_info(setup.model.path)),
         model_(load(setup.model)),
         flash_attention_(uses_flash_attention(*model_, params_)),
@@ -148,6 +153,7 @@ class Peer : public BenchEngine {
 
   void pretend(uint32_t n) override {
     const std::vector<uint8_t> state = repeated_state(n);
+    llama_memory_clear(llama_get_memory(context_.get()), false);
     for (llama_seq_id sequence = 0; sequence < static_cast<llama_seq_id>(n_sequences_); ++sequence)
       set_state(*context_, state, sequence);
     n_seen_ = n;
@@ -162,7 +168,9 @@ class Peer : public BenchEngine {
   }
 
   std::optional<std::string> note() const override {
-    return flash_attention_ ? "flash attention" : "no flash attention";
+    const bool shares_cells = params_.kv_unified && n_sequences_ > 1;
+    return fmt::format("{}{}", flash_attention_ ? "flash attention" : "no flash attention",
+                       shares_cells ? ", one pool of cells for all sequences" : "");
   }
 
  private:

@@ -140,6 +140,11 @@ class Rows(BenchTest):
         for row, less in zip((rows[0], rows[2]), short):
             self.assertGreater(row["decode_cpu_ms"], 1.3 * less["decode_cpu_ms"], row["engine"])
 
+    def test_long_contexts_of_several_sequences(self):
+        rows = self.rows(*QUICK, "-c", "1000", "--n-fill", "70", "--n-seq", "3", "--n-gen", "16", "--kv", "full", "--peer")
+        self.assertEqual([row["n_read"] for row in rows], [70, 70])
+        self.assertIn("one pool of cells", rows[1]["note"])
+
     def test_svg(self):
         path = Path(self.folder.name) / "speed.svg"
         self.bench(*TWO_CONTEXTS, "--peer", "--svg", str(path))
