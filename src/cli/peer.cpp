@@ -187,7 +187,7 @@ class Peer : public BenchEngine {
   // sequence holds.
   std::vector<uint8_t> repeated_state(uint32_t n) const {
     llama_context_params params = params_;
-    params.n_ctx = n;
+    params.n_ctx = n + n_seen_;  // the last copy is there whole before it is cut
     params.n_seq_max = 2;
     params.n_outputs_max = 2;
     params.kv_unified = true;  // only then may a cell belong to both
