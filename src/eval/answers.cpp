@@ -8,8 +8,10 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "eval/grader.h"
+#include "report/chart.h"
 
 namespace kvase::eval {
 namespace {
@@ -213,6 +215,69 @@ Estimate agreement(const Group& group, const Group& other) {
   return estimate(same);
 }
 
+std::string model_name(const JsonLines& lines) { return lines.definition.at("model").at("file"); }
+
+report::Interval error_bars(const Estimate& score) {
+  return {100 * (score.mean - score.standard_error), 100 * (score.mean + score.standard_error)};
+}
+
+report::Axis score_axis() { return {.label = "score, %", .scale = report::Scale::linear, .from_zero = true}; }
+
+// Nothing for one budget: its policies would stand above each other.
+std::optional<report::Figure> memory_figure(const JsonLines& lines) {
+  std::map<std::string, report::Series> by_policy;
+  std::set<std::string> budgets;
+  for (const Group& group : groups_of(lines)) {
+    if (group.budget != kNoBudget) budgets.insert(group.budget);
+    const Estimate score = group.score();
+    report::Point point{.x = static_cast<double>(group.max("kv_bytes")) / kMiB, .y = 100 * score.mean};
+    if (!std::isnan(score.standard_error)) point.spread = error_bars(score);
+    report::Series& series = by_policy[group.policy];
+    series.name = group.policy;
+    series.points.push_back(point);
+  }
+  if (budgets.size() < 2) return std::nullopt;
+  report::Chart chart{.title = "Score against memory",
+                      .subtitle = model_name(lines),
+                      .x = {.label = "K and V of one answer, MiB", .scale = report::Scale::log},
+                      .y = score_axis()};
+  for (auto& [policy, series] : by_policy) {
+    std::ranges::sort(series.points, {}, &report::Point::x);
+    chart.series.push_back(std::move(series));
+  }
+  return report::Figure{.file = "memory.svg",
+                        .caption = "Bars: one standard error over the cases.",
+                        .svg = report::to_svg(chart)};
+}
+
+// Needles: how the score depends on where the needle lies, at each length that was measured.
+std::vector<report::Figure> depth_figures(const JsonLines& lines) {
+  std::vector<report::Figure> figures;
+  const auto by_length =
+      grouped(sorted_rows(lines), [](const Json& row) { return row.at("length").get<uint64_t>(); });
+  for (const auto& [length, of_length] : by_length) {
+    report::Chart chart{.title = fmt::format("Needles in {} tokens", length),
+                        .subtitle = model_name(lines),
+                        .x = {.label = "depth: share of the text in front of the needle"},
+                        .y = score_axis()};
+    const auto by_policy = grouped(of_length.rows, [](const Json& row) {
+      return std::pair(row.at("policy").get<std::string>(), budget_label(row.at("budget")));
+    });
+    for (const auto& [key, group] : by_policy) {
+      report::Series series{.name = fmt::format("{} ({})", group.policy, group.budget), .points = {}};
+      const auto by_depth =
+          grouped(group.rows, [](const Json& row) { return row.at("depth").get<double>(); });
+      for (const auto& [depth, cell] : by_depth)
+        series.points.push_back({.x = depth, .y = 100 * cell.score().mean});
+      chart.series.push_back(std::move(series));
+    }
+    figures.push_back({.file = fmt::format("depth-{}.svg", length),
+                       .caption = "Each point: the needles hidden at this depth.",
+                       .svg = report::to_svg(chart)});
+  }
+  return figures;
+}
+
 struct Words {
   std::string_view kind, title, about;
 };
@@ -365,9 +430,12 @@ report::Document answer_report(const JsonLines& lines, const std::string& refere
                                const std::string& command) {
   const Words& words = words_of(lines);
   report::Document document{.title = std::string(words.title)};
-  document.blocks = {report::Paragraph{fmt::format(
-                         "{}. {}", lines.definition.at("model").at("file").get<std::string>(), words.about)},
+  document.blocks = {report::Paragraph{fmt::format("{}. {}", model_name(lines), words.about)},
                      report::Code{command}};
+  if (auto figure = memory_figure(lines)) document.blocks.push_back(std::move(*figure));
+  if (is_kind(lines, "needle")) {
+    for (report::Figure& figure : depth_figures(lines)) document.blocks.push_back(std::move(figure));
+  }
   for (report::Table& table : answer_tables(lines)) document.blocks.push_back(std::move(table));
   if (auto differences = answer_difference_table(lines, reference)) {
     document.blocks.push_back(report::Heading{fmt::format("Differences from {}", reference)});

@@ -110,6 +110,39 @@ TEST(Answers, ReportSaysWhatWasMeasured) {
   EXPECT_THAT(text, HasSubstr("| window | 32 | -16.7 ± 16.7 % | 3 | 50.0 ± 22.4 % |"));
 }
 
+TEST(Answers, AChartOnlyOfSeveralBudgets) {
+  JsonLines some = lines();
+  const auto text = [&] { return report::to_markdown(answer_report(some, "full", "command")); };
+  EXPECT_THAT(text(), testing::Not(HasSubstr("memory.svg")));
+  some.rows.push_back(make_row("window", 64, "a", 0, 1, "4"));
+  EXPECT_THAT(text(), HasSubstr("memory.svg"));
+}
+
+TEST(Answers, NeedlesAreShownByLengthAndDepth) {
+  JsonLines needles;
+  needles.definition = {{"kind", "needle"}, {"model", {{"file", "m.gguf"}}}};
+  for (const int length : {400, 800}) {
+    for (const double depth : {0.1, 0.5}) {
+      const std::string name = std::to_string(length) + "/" + std::to_string(depth);
+      Json row = make_row("window", 32, name, 0, depth < 0.3 ? 0 : 1, "");
+      row["length"] = length;
+      row["depth"] = depth;
+      needles.rows.push_back(row);
+    }
+  }
+  const auto tables = answer_tables(needles);
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(tables[1].rows,
+            (std::vector<std::vector<std::string>>{{"window", "32", "400", "0.0 %", "100.0 %"},
+                                                   {"window", "32", "800", "0.0 %", "100.0 %"}}));
+  const std::vector<Json> summaries = answer_summaries(needles);
+  ASSERT_EQ(summaries.size(), 4U);
+  EXPECT_EQ(summaries[3]["length"], 800);
+  EXPECT_EQ(summaries[3]["depth"], 0.5);
+  EXPECT_EQ(summaries[3]["score"], 1.0);
+  EXPECT_THAT(report::to_markdown(answer_report(needles, "window", "command")), HasSubstr("depth-800.svg"));
+}
+
 TEST(Answers, ItemsHaveKeysOfTheirOwn) {
   MemoryPlan full, window;
   full.evicts = false;
