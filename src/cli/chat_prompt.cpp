@@ -30,4 +30,15 @@ void set_chat_prompt(const Model& model, std::span<const ChatMessage> messages, 
   request.thinking_budget = *flags.thinking_budget;
 }
 
+void set_prompt(const Model& model, const std::string& text, const ChatFlags* chat,
+                GenerateRequest& request) {
+  if (chat == nullptr) {
+    request.prompt = model.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
+    return;
+  }
+  std::vector<ChatMessage> messages = first_messages(*chat);
+  messages.push_back({.role = "user", .content = text});
+  set_chat_prompt(model, messages, *chat, request);
+}
+
 }  // namespace kvase::cli

@@ -20,4 +20,7 @@ std::vector<ChatMessage> first_messages(const ChatFlags& flags);
 void set_chat_prompt(const Model& model, std::span<const ChatMessage> messages, const ChatFlags& flags,
                      GenerateRequest& request);
 
+// The same for one text: a user's message, or where `chat` is null raw text without a template.
+void set_prompt(const Model& model, const std::string& text, const ChatFlags* chat, GenerateRequest& request);
+
 }  // namespace kvase::cli

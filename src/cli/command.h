@@ -23,5 +23,6 @@ int plan_command(const Arguments& arguments);
 int score_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
+int inspect_command(const Arguments& arguments);
 
 }  // namespace kvase::cli

@@ -21,7 +21,7 @@ struct Command {
   int (*run)(const Arguments&);
 };
 
-constexpr std::array<Command, 7> kCommands = {{
+constexpr std::array<Command, 8> kCommands = {{
     {"run", "generate text from a prompt", &run_command},
     {"chat", "talk with a model in the terminal", &chat_command},
     {"policies", "list the ways to choose what stays in the cache", &policies_command},
@@ -29,6 +29,7 @@ constexpr std::array<Command, 7> kCommands = {{
     {"score", "run one policy on tensors in a file", &score_command},
     {"bench", "measure speed and memory, and libllama beside them", &bench_command},
     {"eval", "measure what eviction costs in quality", &eval_command},
+    {"inspect", "write a page that shows what the cache kept of a text", &inspect_command},
 }};
 
 std::string command_names() {

@@ -154,22 +154,11 @@ void print_summary(const GenerateResult& result, const std::string& policy, cons
   fmt::print(stderr, "end       {}, seed {}\n", finish_reason_name(result.finish_reason), result.seed);
 }
 
-void set_prompt(const Model& model, const std::string& text, const RunFlags& flags,
-                GenerateRequest& request) {
-  if (!flags.is_chat) {
-    request.prompt = model.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
-    return;
-  }
-  std::vector<ChatMessage> messages = first_messages(flags.chat);
-  messages.push_back({.role = "user", .content = text});
-  set_chat_prompt(model, messages, flags.chat, request);
-}
-
 // A request for a prompt; its seed is the caller's.
 GenerateRequest make_request(const Model& model, const std::string& prompt, uint64_t seed,
                              const RunFlags& flags) {
   GenerateRequest request;
-  set_prompt(model, prompt, flags, request);
+  set_prompt(model, prompt, flags.is_chat ? &flags.chat : nullptr, request);
   request.sampling = flags.sampling;
   request.sampling.seed = seed;
   request.n_predict = flags.n_predict;
