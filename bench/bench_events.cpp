@@ -48,7 +48,7 @@ class Bench {
   }
 
   // Fills every layer up to its next event.
-  void fill() { append(memory_.cache.capacity(0) - memory_.cache.length(0, 0)); }
+  void fill() { append(memory_.cache.n_slots(0, 0) - memory_.cache.length(0, 0)); }
 
   void run_event() {
     std::vector<EventContext> layer_events;
@@ -57,7 +57,7 @@ class Bench {
     ++n_events_;
   }
 
-  LayerView collect() { return statistics_.collect(0, 0, kBudget, event(0)); }
+  LayerView collect() { return statistics_.collect(0, 0, kBudget, 0, event(0)); }
   Verdict decide(const LayerView& layer) const { return plan_.policy.policy->decide(layer, event(0)); }
 
  private:

@@ -53,8 +53,12 @@ enum class Statistic : uint8_t {
   // where nothing is compared: sinks, the last whole partition, what follows it. See LagSpec
   k_lag,
   v_lag,
+  residual,  // |v - W k - b|^2 of the exact row, k before RoPE, with the map of +vector; when appended
+  // |v - m|^2 of the stored values, m the mean of what the head lost, before that of the candidates'.
+  // Candidates with a value only, else 0
+  mean_residual,
 };
-inline constexpr size_t kStatisticCount = 15;
+inline constexpr size_t kStatisticCount = 17;
 const char* statistic_name(Statistic statistic) noexcept;
 
 // How attention mass is taken. methods: VaSE and R-KV normalise over candidates, SnapKV and kvpress over all
@@ -104,6 +108,7 @@ struct HeadView {
   std::span<const int32_t>
       rank;  // place in the layout order of the published code: 0 = best kept, newest last
   std::span<const float> columns[kStatisticCount];
+  uint32_t n_approximate = 0;  // slots below it are approximate: they hold their key and no value
 
   size_t length() const { return pos.size(); }
   std::span<const float> operator[](Statistic s) const { return columns[static_cast<size_t>(s)]; }
@@ -112,7 +117,10 @@ struct HeadView {
 struct LayerView {
   std::span<const HeadView> heads;  // one per KV head; same length in all
   uint32_t budget = 0;              // slots to leave per KV head, sinks and window included
-  uint32_t n_mass_rows = 1;         // query heads per KV head if MassSpec::Group::per_head, else 1
+  // Approximate tier: slots to leave beyond the budget. budget + n_recruits stay, 2 n_recruits of them as
+  // approximate ones, so that the bytes are those of `budget` exact slots. Asked of +zero and +vector alone.
+  uint32_t n_recruits = 0;
+  uint32_t n_mass_rows = 1;  // query heads per KV head if MassSpec::Group::per_head, else 1
 };
 
 struct EventContext {
@@ -162,6 +170,10 @@ class Policy {
   // Throws Error(invalid_argument) if the method's own options do not fit this shape.
   virtual void check(const CacheShape&) const {}
 
+  // Most slots outside the window to which score() gives +inf. An approximate tier leaves room for their
+  // values.
+  virtual uint32_t n_protected(const CacheShape& shape) const { return shape.n_sink; }
+
   // REQUIRES: the columns of needs() are present; length > budget.
   virtual Scores score(const LayerView& layer, const EventContext& event) const = 0;
 
@@ -174,7 +186,7 @@ class Policy {
 
 // One option of a method. Values are checked against it before the method sees them.
 struct ParamInfo {
-  enum class Kind : uint8_t { integer, choice, real };
+  enum class Kind : uint8_t { integer, choice, real, text };
   std::string name;
   Kind kind = Kind::integer;
   std::string default_value;  // as text; shown in help. Empty: the method derives it, and help says how
@@ -237,6 +249,12 @@ struct PyramidOptions {
   bool operator==(const PyramidOptions&) const = default;
 };
 
+// +zero, +vector: an approximate tier, whose slots hold a key and no value.
+struct TierOptions {
+  std::string map;  // +vector: file of the maps that rebuild values. Empty, +zero: the mean of dropped values
+  bool operator==(const TierOptions&) const = default;
+};
+
 // A budget as the user gave it: slots per KV head, or bytes of K and V rows over all layers, heads and
 // sequences.
 struct Budget {
@@ -257,6 +275,7 @@ struct ParsedPolicy {
   std::optional<Budget> budget;
   std::optional<uint32_t> interval, window, n_sink;
   std::optional<PyramidOptions> pyramid;
+  std::optional<TierOptions> tier;
 };
 
 // Throws Error(invalid_argument): empty string, unknown name, unknown or repeated key, value out of range,

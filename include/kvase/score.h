@@ -34,8 +34,8 @@ struct ScoreOptions {
 struct ScoreResult {
   std::string policy;
   Scores scores;                              // [n_kv_heads][n]
-  std::vector<std::vector<uint32_t>> keep;    // slots ascending, per KV head
-  std::vector<std::vector<uint32_t>> approx;  // likewise
+  std::vector<std::vector<uint32_t>> keep;    // slots that stay exact, ascending, per KV head
+  std::vector<std::vector<uint32_t>> approx;  // slots that keep their key alone, likewise
 };
 
 // Throws Error(invalid_argument). A budget >= n keeps everything.

@@ -15,21 +15,25 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 ScratchDims scratch_dims(const Cache& cache, const Columns& columns, uint32_t group, uint32_t n_threads) {
   const CacheDims& dims = cache.dims();
+  uint32_t max_slots = 0;
+  for (uint32_t layer = 0; layer < dims.n_layers; ++layer)
+    max_slots = std::max(max_slots, dims.max_slots(layer));
   return {.n_threads = n_threads,
           .n_sequences = dims.n_sequences,
           .n_kv_heads = dims.n_kv_heads,
           .head_dim = dims.head_dim,
           .tile_rows = round_up(size_t{tile_tokens(group)} * group, kRowPad),
-          .max_slots = *std::ranges::max_element(dims.capacity),
+          .max_slots = max_slots,
           .keeps_mass = columns.n_mass_rows() > 0};
 }
 
 }  // namespace
 
 CachedAttention::CachedAttention(const Cache& cache, const Columns& columns, uint32_t n_heads, float scale,
-                                 uint32_t n_threads)
+                                 uint32_t n_threads, const ValueMaps* maps)
     : cache_(&cache),
       columns_(&columns),
+      maps_(maps),
       n_heads_(n_heads),
       group_(n_heads / cache.dims().n_kv_heads),
       scale_(scale),
@@ -86,7 +90,7 @@ void CachedAttention::watch_mass(uint32_t layer, uint32_t sequence, uint32_t eve
       watch = {event_length - window, event_length - 1, 1.0F};
       break;
     case MassSpec::Queries::all:
-      watch = {cache_->capacity(layer), 0, 1.0F};
+      watch = {cache_->dims().max_slots(layer), 0, 1.0F};
       break;
   }
 }
@@ -110,7 +114,18 @@ void CachedAttention::join_op(ggml_tensor* dst, int ith, int nth, void* userdata
                   static_cast<uint32_t>(ith), static_cast<uint32_t>(nth));
 }
 
+// What losing this value would cost, while it is exact. A layer that keeps all values is not asked.
+//   unrotated  scratch [head_dim]
+void CachedAttention::append_residual(uint32_t layer, const StepToken& token, uint32_t kv_head, uint32_t slot,
+                                      const float* key, const float* value, float* unrotated) const {
+  const LayerMap& map = maps_->layers[layer];
+  if (map.mode == TierMode::off) return;
+  if (map.mode == TierMode::linear) maps_->rope_inverse.unrotate(key, token.pos, unrotated);
+  columns_->residual(layer, token.sequence, kv_head)[slot] = residual(map, kv_head, unrotated, value);
+}
+
 void CachedAttention::append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth) {
+  const bool keeps_residual = maps_ != nullptr && columns_->needs_statistic(Statistic::residual);
   const CacheDims& dims = cache_->dims();
   const uint32_t n_rows = static_cast<uint32_t>(tokens_.size()) * dims.n_kv_heads;
   for (uint32_t row = ith; row < n_rows; row += nth) {
@@ -121,6 +136,8 @@ void CachedAttention::append(uint32_t layer, const float* k, const float* v, uin
     const uint32_t slot = cache_->length(layer, token.sequence) + token.offset;
     cache_->append_row(layer, token.sequence, kv_head, slot, token.pos, key, value);
     columns_->append(layer, token.sequence, kv_head, slot, {key, dims.head_dim}, {value, dims.head_dim});
+    if (keeps_residual)
+      append_residual(layer, token, kv_head, slot, key, value, scratch_.thread(ith).tile.keys);
   }
 }
 
@@ -168,6 +185,13 @@ void CachedAttention::join(uint32_t layer, const float* q, float* out, uint32_t 
   attention_ms_ += Milliseconds(end - start_).count();
 }
 
+ValueStand CachedAttention::value_stand(uint32_t layer, uint32_t sequence, uint32_t kv_head) const {
+  if (!maps_) return {.mean = cache_->mean_dropped_value(layer, sequence, kv_head).data()};
+  const LayerMap& map = maps_->layers[layer];
+  return {
+      .map = &map, .rope = map.mode == TierMode::linear ? &maps_->rope_table : nullptr, .kv_head = kv_head};
+}
+
 HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q,
                                     float* out) const {
   const CacheDims& dims = cache_->dims();
@@ -192,6 +216,8 @@ HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_
   work.out = out + first;
   work.length = cache_->length(layer, sequence);
   work.slots.n_slots = work.length + run.n_tokens;
+  work.slots.n_approximate = cache_->n_approximate(layer, sequence);
+  if (work.slots.n_approximate > 0) work.stand = value_stand(layer, sequence, kv_head);
   work.space = scratch_.head(sequence, kv_head);
   const MassWatch& watch = mass_watches_[layer * dims.n_sequences + sequence];
   if (columns_->n_mass_rows() > 0 && work.slots.n_slots > watch.first_query) {
@@ -199,8 +225,8 @@ HeadWork CachedAttention::head_work(uint32_t layer, const Run& run, uint32_t kv_
     work.mass_spec = columns_->needs().mass;
     work.first_mass_query = watch.first_query;
     work.mass_weight = watch.weight;
-    work.mass = {columns_->mass(layer, sequence, kv_head, 0).data(), cache_->capacity(layer),
-                 columns_->n_mass_rows()};
+    const std::span<float> mass = columns_->mass(layer, sequence, kv_head, 0);
+    work.mass = {mass.data(), mass.size(), columns_->n_mass_rows()};
   }
   return work;
 }

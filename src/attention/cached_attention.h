@@ -28,9 +28,10 @@ inline constexpr uint32_t kNoMass = std::numeric_limits<uint32_t>::max();
 class CachedAttention {
  public:
   // Allocates scratch for n_threads once. `scale` multiplies q . k, usually 1/sqrt(head_dim).
-  // Throws Error(out_of_memory).
+  // `maps` rebuild the values of approximate slots; null: their mean stands for them. Throws
+  // Error(out_of_memory).
   CachedAttention(const Cache& cache, const Columns& columns, uint32_t n_heads, float scale,
-                  uint32_t n_threads);
+                  uint32_t n_threads, const ValueMaps* maps = nullptr);
   CachedAttention(const CachedAttention&) = delete;
   CachedAttention& operator=(const CachedAttention&) = delete;
 
@@ -75,6 +76,9 @@ class CachedAttention {
   static void append_op(ggml_tensor* dst, int ith, int nth, void* userdata);
   static void attend_op(ggml_tensor* dst, int ith, int nth, void* userdata);
   static void join_op(ggml_tensor* dst, int ith, int nth, void* userdata);
+  ValueStand value_stand(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
+  void append_residual(uint32_t layer, const StepToken& token, uint32_t kv_head, uint32_t slot,
+                       const float* key, const float* value, float* unrotated) const;
   void append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth);
   void attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
   uint32_t n_step_pieces(uint32_t layer) const;
@@ -83,6 +87,7 @@ class CachedAttention {
 
   const Cache* cache_;
   const Columns* columns_;
+  const ValueMaps* maps_;
   uint32_t n_heads_;
   uint32_t group_;  // query heads per KV head
   float scale_;

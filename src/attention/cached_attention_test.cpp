@@ -16,6 +16,7 @@
 
 #include "attention/reference.h"
 #include "base/random.h"
+#include "golden/golden_file.h"
 #include "tensor/compute.h"
 
 namespace kvase {
@@ -35,7 +36,26 @@ struct Shape {
   uint32_t n_sequences = 2;
   uint32_t n_threads = 2;
   MassSpec mass = {};
+  std::vector<uint32_t> n_recruits = {};  // of the one layer, for an approximate tier
+  bool has_map = false;                   // else the mean stands for values that are gone
 };
+
+// Random maps, and RoPE as the oracle has it.
+ValueMaps random_maps(const Shape& s) {
+  LayerMap map = {.mode = TierMode::linear, .head_dim = s.head_dim};
+  const auto noise = [&](uint32_t seed, size_t index) {
+    return static_cast<float>(
+        2 * noise_uniform({.seed = seed}, NoiseStream::race, static_cast<uint32_t>(index)) - 1);
+  };
+  for (size_t index = 0; index < size_t{s.n_kv_heads} * s.head_dim * s.head_dim; ++index)
+    map.weight.push_back(noise(21, index) / std::sqrt(static_cast<float>(s.head_dim)));
+  for (size_t index = 0; index < size_t{s.n_kv_heads} * s.head_dim; ++index)
+    map.bias.push_back(noise(22, index));
+  const RopeSetting rope = {.n_rot = s.head_dim};
+  return {.layers = {map},
+          .rope_inverse = RopeInverse(rope, s.head_dim),
+          .rope_table = RopeTable(rope, s.head_dim)};
+}
 
 struct Fixture {
   explicit Fixture(const Shape& s)
@@ -48,11 +68,15 @@ struct Fixture {
                       .n_sequences = s.n_sequences,
                       .capacity = {s.capacity},
                       .type_k = s.type,
-                      .type_v = s.type}),
+                      .type_v = s.type,
+                      .n_recruits = s.n_recruits}),
         columns(arena, cache, s.n_kv_heads * s.group,
-                {.statistics = {Statistic::mass, Statistic::v_range}, .mass = s.mass, .sketch = {}}),
+                {.statistics = {Statistic::mass, Statistic::v_range, Statistic::residual},
+                 .mass = s.mass,
+                 .sketch = {}}),
+        maps(random_maps(s)),
         attention(cache, columns, s.n_kv_heads * s.group, 1.0F / std::sqrt(static_cast<float>(s.head_dim)),
-                  s.n_threads) {
+                  s.n_threads, s.has_map ? &maps : nullptr) {
     arena.allocate(compute.backend());
     for (uint32_t sequence = 0; sequence < s.n_sequences; ++sequence) {
       attention.watch_mass(0, sequence, s.capacity, s.window);
@@ -120,12 +144,36 @@ struct Fixture {
     return values;
   }
 
+  // Values of the rows in use, those of approximate slots rebuilt one by one.
+  std::vector<float> rebuilt_values(uint32_t sequence, uint32_t kv_head) const {
+    std::vector<float> values = stored(cache.value_rows(0, sequence, kv_head), cache.length(0, sequence));
+    const uint32_t n_approximate = cache.n_approximate(0, sequence);
+    const std::vector<float> keys = stored(cache.key_rows(0, sequence, kv_head), n_approximate);
+    for (uint32_t slot = 0; slot < n_approximate; ++slot) {
+      const auto value = values.begin() + static_cast<ptrdiff_t>(slot * setup.head_dim);
+      if (!setup.has_map) {
+        std::ranges::copy(cache.mean_dropped_value(0, sequence, kv_head), value);
+        continue;
+      }
+      const std::vector<double> rebuilt = reference_value(
+          reference_map(kv_head), std::span(keys).subspan(slot * setup.head_dim, setup.head_dim),
+          cache.pos(0, sequence, kv_head)[slot]);
+      std::ranges::transform(rebuilt, value, [](double x) { return static_cast<float>(x); });
+    }
+    return values;
+  }
+  ReferenceMap reference_map(uint32_t kv_head) const {
+    const size_t square = size_t{setup.head_dim} * setup.head_dim;
+    return {.weight = std::span(maps.layers[0].weight).subspan(kv_head * square, square),
+            .bias = std::span(maps.layers[0].bias).subspan(size_t{kv_head} * setup.head_dim, setup.head_dim)};
+  }
+
   // Compares the newest n_new tokens of a sequence with the oracle over the rows that the cache holds now.
   void expect_matches_oracle(uint32_t sequence, uint32_t n_new, const float* out) const {
     const uint32_t length = cache.length(0, sequence);
     for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
       const std::vector<float> keys = stored(cache.key_rows(0, sequence, kv_head), length);
-      const std::vector<float> values = stored(cache.value_rows(0, sequence, kv_head), length);
+      const std::vector<float> values = rebuilt_values(sequence, kv_head);
       const ReferenceHead head{.head_dim = setup.head_dim,
                                .keys = keys,
                                .values = values,
@@ -151,7 +199,7 @@ struct Fixture {
   // The mass columns against the oracle summed over the window's queries, or the last one's, at an event.
   void expect_mass_matches_oracle(uint32_t sequence) const {
     const uint32_t length = cache.length(0, sequence);
-    ASSERT_EQ(length, setup.capacity);
+    ASSERT_EQ(length, cache.n_slots(0, sequence));
     const int32_t window_begin = next_pos[sequence] - static_cast<int32_t>(setup.window);
     const bool only_last = setup.mass.queries == MassSpec::Queries::last;
     const int32_t first_query = only_last ? next_pos[sequence] - 1 : window_begin;
@@ -191,12 +239,44 @@ struct Fixture {
 
   // Drops n slots of each head, spread by a stride that differs between heads, and starts the next interval.
   void compact(uint32_t sequence, uint32_t n) {
-    std::vector<std::vector<uint32_t>> drops(setup.n_kv_heads);
+    std::vector<HeadVerdict> verdicts(setup.n_kv_heads);
     for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
-      for (uint32_t slot = kv_head; drops[kv_head].size() < n; slot += 2) drops[kv_head].push_back(slot);
+      std::vector<uint32_t>& drop = verdicts[kv_head].drop;
+      for (uint32_t slot = kv_head; drop.size() < n; slot += 2) drop.push_back(slot);
     }
-    columns.apply(0, sequence, cache.compact(0, sequence, drops));
+    columns.apply(0, sequence, cache.compact(0, sequence, verdicts));
     if (!columns.carries_mass()) columns.clear_mass(0, sequence);
+  }
+
+  // Slots first .. last - 1 in an order of each head's own.
+  static std::vector<uint32_t> shuffled(uint32_t first, uint32_t last, uint32_t kv_head) {
+    std::vector<uint32_t> slots;
+    for (uint32_t slot = first; slot < last; ++slot) slots.push_back(slot);
+    std::ranges::sort(slots, {}, [&](uint32_t slot) {
+      return noise_uniform({.seed = 5, .head = kv_head}, NoiseStream::race, slot);
+    });
+    return slots;
+  }
+
+  // Drops n_gone approximate slots of each head and n_drop exact ones, takes the value of n_demote others,
+  // and starts the next interval.
+  void demote(uint32_t sequence, uint32_t n_gone, uint32_t n_drop, uint32_t n_demote) {
+    const uint32_t n_approximate = cache.n_approximate(0, sequence);
+    std::vector<HeadVerdict> verdicts(setup.n_kv_heads);
+    for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head) {
+      auto& [drop, demoted, order] = verdicts[kv_head];
+      drop = shuffled(0, n_approximate, kv_head);
+      drop.resize(n_gone);
+      const std::vector<uint32_t> exact =
+          shuffled(n_approximate, cache.length(0, sequence) - setup.window, kv_head);
+      drop.insert(drop.end(), exact.begin(), exact.begin() + n_drop);
+      demoted.assign(exact.begin() + n_drop, exact.begin() + n_drop + n_demote);
+      std::ranges::sort(drop);
+      std::ranges::sort(demoted);
+    }
+    columns.apply(0, sequence, cache.compact(0, sequence, verdicts));
+    columns.clear_mass(0, sequence);
+    attention.watch_mass(0, sequence, cache.n_slots(0, sequence), setup.window);
   }
 
   Shape setup;
@@ -204,6 +284,7 @@ struct Fixture {
   Arena arena;
   Cache cache;
   Columns columns;
+  ValueMaps maps;
   CachedAttention attention;
   std::vector<int32_t> next_pos = std::vector<int32_t>(8, 0);
 };
@@ -231,6 +312,42 @@ void run_and_compare(const Shape& setup) {
   }
   f.expect_mass_matches_oracle(0);
   f.expect_mass_matches_oracle(1);
+}
+
+// Fills the room of both sequences in steps of `step` tokens, comparing each.
+void fill_and_compare(Fixture& f, uint32_t step) {
+  while (f.cache.length(0, 0) < f.cache.n_slots(0, 0)) {
+    const uint32_t n = std::min(step, f.cache.n_slots(0, 0) - f.cache.length(0, 0));
+    const std::vector<float> out = f.run({n, n});
+    f.expect_matches_oracle(0, n, out.data());
+    f.expect_matches_oracle(1, n, out.data() + size_t{n} * f.n_heads() * f.setup.head_dim);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  f.expect_mass_matches_oracle(0);
+  f.expect_mass_matches_oracle(1);
+}
+
+// Three events: 16 of 40 slots approximate, then 32 of 48, then as many.
+void run_one_tier_and_compare(const Shape& setup) {
+  Fixture f(setup);
+  fill_and_compare(f, 16);
+  const std::vector<std::vector<uint32_t>> events = {{0, 8, 16}, {0, 8, 16}, {5, 11, 5}};
+  const std::vector<uint32_t> steps = {1, 5, 16};
+  for (size_t event = 0; event < events.size(); ++event) {
+    for (const uint32_t sequence : {0U, 1U})
+      f.demote(sequence, events[event][0], events[event][1], events[event][2]);
+    fill_and_compare(f, steps[event]);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+void run_tiered_and_compare(Shape setup) {
+  setup.n_recruits = {16};
+  for (const bool has_map : {false, true}) {
+    SCOPED_TRACE(has_map ? "map" : "mean");
+    setup.has_map = has_map;
+    run_one_tier_and_compare(setup);
+  }
 }
 
 TEST(CachedAttention, EveryGroupSize) {
@@ -433,6 +550,205 @@ TEST(CachedAttention, AnotherSequenceChangesNoBit) {
   }
   const auto mass = beside.columns.mass(0, 0, 1, 0);
   EXPECT_TRUE(std::ranges::equal(mass, alone.columns.mass(0, 0, 1, 0)));
+}
+
+TEST(ApproximateTier, EveryGroupSizeHeadSizeAndRowType) {
+  for (const uint32_t group : {1U, 3U, 8U, 40U}) {
+    SCOPED_TRACE(group);
+    run_tiered_and_compare({.group = group});
+  }
+  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+    for (const uint32_t head_dim : {20U, 80U, 128U}) {
+      SCOPED_TRACE(std::to_string(head_dim) + " " + ggml_type_name(type));
+      run_tiered_and_compare({.head_dim = head_dim, .type = type});
+    }
+  }
+}
+
+TEST(ApproximateTier, EveryMassRule) {
+  for (const auto domain : {MassSpec::Domain::candidates, MassSpec::Domain::all}) {
+    for (const auto group : {MassSpec::Group::mean, MassSpec::Group::per_head, MassSpec::Group::max_logit}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(domain)) + " " + std::to_string(static_cast<int>(group)));
+      run_tiered_and_compare({.mass = {.domain = domain, .group = group}});
+    }
+  }
+}
+
+TEST(ApproximateTier, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    const ChosenTarget chosen(target);
+    SCOPED_TRACE(hwy::TargetName(target));
+    run_tiered_and_compare({});
+  }
+}
+
+// Chunks of approximate slots, and prompts of many tiles over them.
+TEST(ApproximateTier, LongContexts) {
+  Shape setup = kLong;
+  setup.n_recruits = {250};
+  for (const uint32_t step : {1U, 7U, 100U}) {
+    SCOPED_TRACE(step);
+    setup.has_map = step != 7;
+    Fixture f(setup);
+    f.run({setup.capacity, setup.capacity});
+    f.demote(0, 0, 100, 500);
+    f.demote(1, 0, 100, 500);
+    f.run({f.cache.n_slots(0, 0) - f.cache.length(0, 0) - 2 * step,
+           f.cache.n_slots(0, 1) - f.cache.length(0, 1) - 2 * step});
+    fill_and_compare(f, step);
+  }
+}
+
+TEST(ApproximateTier, AnyNumberOfThreadsGivesTheSameBits) {
+  std::vector<std::vector<float>> results;
+  for (const uint32_t n_threads : {1U, 2U, 5U}) {
+    Shape setup = kLong;
+    setup.n_threads = n_threads;
+    setup.n_recruits = {250};
+    setup.has_map = true;
+    Fixture f(setup);
+    f.run({setup.capacity, 5});
+    f.demote(0, 0, 100, 500);
+    results.push_back(f.run({1, 1}));
+    const std::vector<float> prompt = f.run({60, 1});
+    results.back().insert(results.back().end(), prompt.begin(), prompt.end());
+    EXPECT_EQ(results.front(), results.back()) << n_threads << " threads";
+  }
+}
+
+// W = 0 and b = the mean of the dropped values is +zero.
+TEST(ApproximateTier, AMapOfNothingIsTheMean) {
+  Shape setup = {.n_recruits = {16}};
+  Fixture mean(setup);
+  setup.has_map = true;
+  Fixture map(setup);
+  for (Fixture* f : {&mean, &map}) {
+    f->run({48, 48});
+    for (const uint32_t sequence : {0U, 1U}) f->demote(sequence, 0, 8, 16);
+  }
+  LayerMap& layer = map.maps.layers[0];
+  std::ranges::fill(layer.weight, 0.0F);
+  for (uint32_t kv_head = 0; kv_head < setup.n_kv_heads; ++kv_head)
+    std::ranges::copy(mean.cache.mean_dropped_value(0, 0, kv_head),
+                      layer.bias.begin() + static_cast<ptrdiff_t>(kv_head * setup.head_dim));
+  for (const uint32_t n : {1U, 14U}) {
+    const std::vector<float> expected = mean.run({n}), out = map.run({n});
+    for (size_t index = 0; index < expected.size(); ++index) ASSERT_NEAR(out[index], expected[index], 1e-6);
+  }
+}
+
+// Taken from the exact row when it comes, and carried along.
+TEST(ApproximateTier, ResidualsAreThoseOfTheExactRows) {
+  Fixture f({.type = GGML_TYPE_F32, .n_recruits = {16}, .has_map = true});
+  f.run({48, 5});
+  f.demote(0, 0, 8, 16);
+  for (uint32_t kv_head = 0; kv_head < f.setup.n_kv_heads; ++kv_head) {
+    const std::span<const float> residuals = f.columns.residual(0, 0, kv_head);
+    for (uint32_t slot = 0; slot < f.cache.length(0, 0); ++slot) {
+      const int32_t pos = f.cache.pos(0, 0, kv_head)[slot];
+      const size_t first = size_t{kv_head} * f.setup.head_dim;
+      const std::vector<float> keys = f.rows(1, f.setup.n_kv_heads, {{0, 0, pos}});
+      const std::vector<float> values = f.rows(2, f.setup.n_kv_heads, {{0, 0, pos}});
+      const std::vector<double> rebuilt =
+          reference_value(f.reference_map(kv_head), std::span(keys).subspan(first, f.setup.head_dim), pos);
+      double expected = 0;
+      for (uint32_t channel = 0; channel < f.setup.head_dim; ++channel)
+        expected += std::pow(double{values[first + channel]} - rebuilt[channel], 2);
+      ASSERT_NEAR(residuals[slot], expected, 1e-4 * expected) << "slot " << slot << " pos " << pos;
+    }
+  }
+}
+
+RopeSetting golden_rope(const golden::File& file, const std::string& name) {
+  const auto counts = file.tensor<int32_t>(name + ".rope");
+  const auto numbers = file.tensor<float>(name + ".rope_numbers");
+  RopeSetting rope = {.n_rot = static_cast<uint32_t>(counts[0]),
+                      .pairs = counts[1] != 0 ? RopePairs::half_split : RopePairs::adjacent,
+                      .freq_base = numbers[0],
+                      .freq_scale = numbers[1],
+                      .ext_factor = numbers[2],
+                      .attn_factor = numbers[3],
+                      .beta_fast = numbers[4],
+                      .beta_slow = numbers[5],
+                      .n_ctx_orig = static_cast<uint32_t>(counts[2])};
+  if (file.has(name + ".divisors")) rope.divisors = file.tensor<float>(name + ".divisors");
+  return rope;
+}
+
+// One token's attention over both tiers, the token itself not among the slots.
+std::vector<float> golden_output(const golden::File& file, const std::string& name,
+                                 const std::string& prefix) {
+  const auto keys = file.tensor<float>(name + ".k"), values = file.tensor<float>(name + ".v");
+  const auto q = file.tensor<float>(name + ".q");
+  const auto pos = file.tensor<int32_t>(name + ".pos");
+  const auto exact = file.tensor<int32_t>(prefix + "exact"), approx = file.tensor<int32_t>(prefix + "approx");
+  const uint32_t head_dim = file.size(name + ".k", 0), n_kv_heads = file.size(name + ".k", 2);
+  const uint32_t group = file.size(name + ".q", 1) / n_kv_heads;
+  const size_t n = pos.size(), n_approx = approx.size() / n_kv_heads, n_exact = exact.size() / n_kv_heads;
+  const LayerMap map = {.mode = TierMode::linear,
+                        .head_dim = head_dim,
+                        .weight = file.tensor<float>(name + ".weight"),
+                        .bias = file.tensor<float>(name + ".bias")};
+  const RopeTable rope(golden_rope(file, name), head_dim);
+  const Scratch scratch({.n_threads = 1,
+                         .n_sequences = 1,
+                         .n_kv_heads = n_kv_heads,
+                         .head_dim = head_dim,
+                         .tile_rows = round_up(size_t{tile_tokens(group)} * group, kRowPad),
+                         .max_slots = n});
+  const StepToken token = {.pos = pos.back() + 1};
+  std::vector<float> out(q.size());
+  for (uint32_t kv_head = 0; kv_head < n_kv_heads; ++kv_head) {
+    std::vector<float> head_keys, head_values;
+    std::vector<int32_t> head_pos;
+    const auto add = [&](const std::vector<int32_t>& slots, size_t count) {
+      for (size_t index = kv_head * count; index < (kv_head + 1) * count; ++index) {
+        const auto slot = static_cast<size_t>(slots[index]);
+        const auto first = static_cast<ptrdiff_t>((kv_head * n + slot) * head_dim);
+        head_keys.insert(head_keys.end(), keys.begin() + first, keys.begin() + first + head_dim);
+        head_values.insert(head_values.end(), values.begin() + first, values.begin() + first + head_dim);
+        head_pos.push_back(pos[slot]);
+      }
+    };
+    add(approx, n_approx);
+    add(exact, n_exact);
+    HeadWork work;
+    work.head = {.type_k = GGML_TYPE_F32,
+                 .type_v = GGML_TYPE_F32,
+                 .keys = reinterpret_cast<const std::byte*>(head_keys.data()),
+                 .values = reinterpret_cast<const std::byte*>(head_values.data()),
+                 .pos = head_pos.data(),
+                 .head_dim = head_dim,
+                 .n_slots = head_pos.size()};
+    work.step = {.q = q.data() + size_t{kv_head} * group * head_dim,
+                 .token_stride = q.size(),
+                 .tokens = &token,
+                 .n_tokens = 1,
+                 .group = group,
+                 .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+    work.out = out.data() + size_t{kv_head} * group * head_dim;
+    work.length = static_cast<uint32_t>(head_pos.size());
+    work.slots = {.n_approximate = static_cast<uint32_t>(n_approx), .n_slots = work.length};
+    work.stand = {.map = &map, .rope = &rope, .kv_head = kv_head};
+    work.space = scratch.head(0, kv_head);
+    for (uint32_t piece = 0; piece < n_pieces(work); ++piece) attend_piece(work, piece, scratch.thread(0));
+    join_output(work, scratch.thread(0));
+  }
+  return out;
+}
+
+// The reference's outputs, for every RoPE variant and both routings.
+TEST(ApproximateTier, AgreesWithTheReference) {
+  const golden::File file(golden::folder() + "/value_map.gguf");
+  for (const std::string& name : file.texts("name")) {
+    for (const std::string& prefix : {name + ".", name + ".weighted_"}) {
+      SCOPED_TRACE(prefix);
+      const auto expected = file.tensor<double>(prefix + "out");
+      const std::vector<float> out = golden_output(file, name, prefix);
+      ASSERT_EQ(out.size(), expected.size());
+      for (size_t index = 0; index < out.size(); ++index) ASSERT_NEAR(out[index], expected[index], 1e-4);
+    }
+  }
 }
 
 TEST(CachedAttention, ScratchIsThereFromTheStart) {

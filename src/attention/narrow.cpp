@@ -197,6 +197,19 @@ void pack_queries(const Tile& tile, size_t head_dim, float* out) {
   }
 }
 
+template <typename T>
+void unpack_of(const std::byte* rows, size_t n, float* HWY_RESTRICT out) {
+  const T* HWY_RESTRICT from = reinterpret_cast<const T*>(rows);
+  for (size_t index = 0; index < n; index += kLanes) hn::StoreU(load(from + index), Floats(), out + index);
+}
+
+// n elements as f32, a multiple of kLanes.
+void unpack(ggml_type type, const std::byte* rows, size_t n, float* out) {
+  if (type == GGML_TYPE_F32) return unpack_of<float>(rows, n, out);
+  if (type == GGML_TYPE_F16) return unpack_of<hwy::float16_t>(rows, n, out);
+  unpack_of<hwy::bfloat16_t>(rows, n, out);
+}
+
 // Hides slots younger than their query, and the places past the last slot.
 void mask_block(const int32_t* pos, size_t n, const Tile& tile, float* logits) {
   const int32_t newest_pos = newest(pos, n);
@@ -217,22 +230,31 @@ void attend_narrow(const KvHead& head, const Tile& tile, size_t first, size_t la
   const size_t value_bytes = ggml_row_size(head.type_v, static_cast<int64_t>(head.head_dim));
   const DotBlock dot = choose_dot_block(head.type_k, n_rows);
   const AddBlock add = choose_add_block(head.type_v, n_rows);
+  const AddBlock add_unrotated = choose_add_block(GGML_TYPE_F32, n_rows);
   const bool tape_rows = tape && !tape->joined();
   pack_queries(tile, head.head_dim, scratch.q);
   for (size_t start = first, block = 0; start < last; start += kBlock, ++block) {
     const size_t n = std::min<size_t>(kBlock, last - start);
     float* weights = tape_rows ? tape->weights + block * n_rows * kBlock : scratch.weights;
     if (tape_rows) fetch_to_write(weights + n_rows * kBlock, n_rows * kBlock);
-    const std::byte* values = head.values + start * value_bytes;
+    const std::byte* keys = head.keys + start * key_bytes;
     const bool is_last = start + kBlock >= head.n_slots;  // then there is nothing more to fetch
-    dot(head.keys + start * key_bytes, n, head.head_dim, scratch.q, weights, values);
+    const std::byte* next_keys = is_last ? keys : keys + kBlock * key_bytes;
+    const std::byte* values = head.values ? head.values + start * value_bytes : next_keys;
+    dot(keys, n, head.head_dim, scratch.q, weights, values);
     mask_block(head.pos + start, n, tile, weights);
     if (tape && tape->joined()) tape_joined(weights, tile, *tape, block);
     for (size_t row = 0; row < n_rows; ++row)
       scratch.shrink[row] = softmax_step(weights + row * kBlock, state.max[row], state.sum[row]);
     if (tape_rows) std::copy_n(state.max, n_rows, tape->maxima + block * n_rows);
-    add(values, n, head.head_dim, weights, scratch.shrink, state.acc,
-        is_last ? values : head.keys + (start + kBlock) * key_bytes);
+    if (head.unrotates) {
+      unpack(head.type_k, keys, n * head.head_dim, scratch.values);
+      head.unrotates->unrotate_rows(scratch.values, head.pos + start, n);
+      const auto* unrotated = reinterpret_cast<const std::byte*>(scratch.values);
+      add_unrotated(unrotated, n, head.head_dim, weights, scratch.shrink, state.acc, unrotated);
+    }
+    if (!head.values) continue;
+    add(values, n, head.head_dim, weights, scratch.shrink, state.acc, is_last ? values : next_keys);
   }
 }
 

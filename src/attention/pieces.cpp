@@ -3,6 +3,7 @@
 #include "attention/pieces.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "attention/merge.h"
 
@@ -29,45 +30,60 @@ void start(const Partial& partial, size_t n_rows, size_t width) {
 
 bool joins_group(const HeadWork& work) { return work.mass_spec.group == MassSpec::Group::max_logit; }
 
+MassTape from_block(MassTape tape, uint32_t block) {
+  tape.weights += block * tape.n_rows * kBlock;
+  tape.maxima += block * tape.n_rows;
+  return tape;
+}
+
 MassTape tape_from(const HeadWork& work, const Tile& tile, bool narrow, const TapeMemory& memory,
                    const Partial& partial, uint32_t first_block) {
-  MassTape tape;
+  MassTape tape = {.n_rows = 0, .weights = memory.weights, .maxima = memory.maxima};
   const size_t rows = joins_group(work) ? tile.n_tokens : tile.n_rows();
   tape.n_rows = narrow ? rows : round_up(rows, kRowPad);
-  tape.weights = memory.weights + first_block * tape.n_rows * kBlock;
-  tape.maxima = memory.maxima + first_block * tape.n_rows;
   if (joins_group(work)) {
     tape.joined_max = partial.joined_max;
     tape.joined_sum = partial.joined_sum;
   }
-  return tape;
+  return from_block(tape, first_block);
 }
 
 // Adds the queries' probabilities over the first n_slots candidates to mass rows.
 //   tape         all blocks; space.max, space.sum hold its rows' softmax over the domain
 //   first_token  the tile's, in the step
 void add_mass(const HeadWork& work, const Tile& tile, size_t first_token, bool narrow, const MassTape& tape,
-              size_t n_slots, const MassRows& mass, const ThreadSpace& space) {
+              uint32_t n_slots, const MassRows& mass, const ThreadSpace& space) {
   const size_t heads = tape.joined() ? 1 : tile.group;
   const float weight = work.mass_spec.group == MassSpec::Group::mean
                            ? work.mass_weight / static_cast<float>(tile.group)
                            : work.mass_weight;
   const MassRule rule = {space.max, space.sum, space.weights};
+  const auto add = narrow ? add_mass_narrow : add_mass_wide;
   for (uint32_t mass_row = 0; mass_row < mass.count; ++mass_row) {
     std::fill_n(space.weights, tape.n_rows, 0.0F);
     for (size_t row = 0; row < tile.n_tokens * heads; ++row) {
       const bool is_counted = mass.count == 1 || row % heads == mass_row;
       if (is_counted && adds_mass(work, first_token + row / heads)) space.weights[row] = weight;
     }
-    const auto add = narrow ? add_mass_narrow : add_mass_wide;
-    add(tape, rule, n_slots, space.factors, mass.first + mass_row * mass.stride);
+    for (SlotRange slots : {work.slots.approximate(), work.slots.exact_candidates()}) {
+      slots.last = std::min(slots.last, n_slots);
+      if (slots.size() == 0) continue;
+      add(from_block(tape, slots.first_block), rule, slots.size(), space.factors,
+          mass.first + mass_row * mass.stride + slots.first);
+    }
   }
 }
 
+// Approximate slots have no values to add, but perhaps keys.
 void attend_range(const HeadWork& work, const Tile& tile, bool narrow, const SlotRange& slots,
                   const Partial& partial, const MassTape* tape, const ThreadSpace& space) {
   const auto attend = narrow ? attend_narrow : attend_wide;
-  attend(work.head, tile, slots.first, slots.last, partial.state, tape, space.tile);
+  KvHead head = work.head;
+  if (slots.first < work.slots.n_approximate) {
+    head.values = nullptr;
+    head.unrotates = work.stand.rope;
+  }
+  attend(head, tile, slots.first, slots.last, partial.state, tape, space.tile);
 }
 
 void attend_chunk(const HeadWork& work, uint32_t chunk, const ThreadSpace& space) {
@@ -83,17 +99,56 @@ void attend_chunk(const HeadWork& work, uint32_t chunk, const ThreadSpace& space
   }
 }
 
+// Row `row` of the step, in the output.
+float* output_row(const HeadWork& work, size_t row) {
+  return work.out + row / work.step.group * work.step.token_stride +
+         row % work.step.group * work.head.head_dim;
+}
+
+// out += what stands for the approximate slots' values, times their weights.
+//   sum_keys    [head_dim], their keys before RoPE times their weights; read if the map reads keys
+//   sum_weight  of their weights
+void add_rebuilt(const ValueStand& stand, size_t head_dim, const float* sum_keys, float sum_weight,
+                 float* out) {
+  if (stand.map) {
+    apply(*stand.map, stand.kv_head, sum_keys, sum_weight, out);
+    return;
+  }
+  for (size_t channel = 0; channel < head_dim; ++channel) out[channel] += sum_weight * stand.mean[channel];
+}
+
+// Adds the approximate slots to every row of the output.
+void join_approximate(const HeadWork& work, const ThreadSpace& space) {
+  const Partial first = work.space.partial(0);
+  float* max = space.weights;
+  float* sum = space.factors;
+  const uint32_t n_chunks = work.slots.n_approximate_chunks();
+  merge_totals(first.state.max, first.state.sum, work.space.partial_stride, n_chunks, work.step.n_rows(), max,
+               sum);
+  for (size_t row = 0; row < work.step.n_rows(); ++row) {
+    const float share = sum[row] * std::exp(max[row] - space.max[row]) / space.sum[row];
+    if (work.stand.rope) {
+      merge_output(first.state.max + row, first.state.acc + row * work.space.width, work.space.partial_stride,
+                   n_chunks, space.max[row], space.sum[row], work.head.head_dim, space.tile.q);
+    }
+    add_rebuilt(work.stand, work.head.head_dim, space.tile.q, share, output_row(work, row));
+  }
+}
+
 void join_chunks(const HeadWork& work, const ThreadSpace& space) {
   const Tile& tile = work.step;
   const size_t stride = work.space.partial_stride;
   const Partial first = work.space.partial(0);
   merge_totals(first.state.max, first.state.sum, stride, work.slots.n_chunks(), tile.n_rows(), space.max,
                space.sum);
+  const uint32_t n_approximate = work.slots.n_approximate_chunks();
+  const Partial exact = work.space.partial(n_approximate);
   for (size_t row = 0; row < tile.n_rows(); ++row) {
-    float* out = work.out + row / tile.group * tile.token_stride + row % tile.group * work.head.head_dim;
-    merge_output(first.state.max + row, first.state.acc + row * work.space.width, stride,
-                 work.slots.n_chunks(), space.max[row], space.sum[row], work.head.head_dim, out);
+    merge_output(exact.state.max + row, exact.state.acc + row * work.space.width, stride,
+                 work.slots.n_chunks() - n_approximate, space.max[row], space.sum[row], work.head.head_dim,
+                 output_row(work, row));
   }
+  if (n_approximate > 0) join_approximate(work, space);
 }
 
 void join_chunk_mass(const HeadWork& work, const ThreadSpace& space) {
@@ -138,10 +193,19 @@ void keep_totals(const MassTape& tape, const Partial& partial, const ThreadSpace
 void write_output(const HeadWork& work, const Tile& tile, size_t first_token, const Partial& partial) {
   for (size_t row = 0; row < tile.n_rows(); ++row) {
     const float* acc = partial.state.acc + row * work.space.width;
-    float* out = work.out + (first_token + row / tile.group) * tile.token_stride +
-                 row % tile.group * work.head.head_dim;
+    float* out = output_row(work, first_token * tile.group + row);
     for (size_t channel = 0; channel < work.head.head_dim; ++channel)
       out[channel] = acc[channel] / partial.state.sum[row];
+  }
+}
+
+// Once a tile's rows have been through the approximate slots and nothing else: from weights to values.
+void rebuild(const HeadWork& work, size_t n_rows, const Partial& partial, const ThreadSpace& space) {
+  for (size_t row = 0; row < n_rows; ++row) {
+    float* acc = partial.state.acc + row * work.space.width;
+    std::copy_n(acc, work.head.head_dim, space.tile.q);
+    std::fill_n(acc, work.head.head_dim, 0.0F);
+    add_rebuilt(work.stand, work.head.head_dim, space.tile.q, partial.state.sum[row], acc);
   }
 }
 
@@ -154,19 +218,26 @@ void attend_tile(const HeadWork& work, uint32_t tile_index, const MassRows& mass
   const auto end = static_cast<uint32_t>(work.length + first_token + tile.n_tokens);
   const bool takes_mass = adds_mass(work, first_token + tile.n_tokens - 1);
   start(space.partial, round_up(tile.n_rows(), kRowPad), work.space.width);
+  const auto attend = [&](const SlotRange& slots) {
+    const MassTape tape = tape_from(work, tile, false, space.tape, space.partial, slots.first_block);
+    attend_range(work, tile, false, slots, space.partial, takes_mass ? &tape : nullptr, space);
+  };
+  if (work.slots.n_approximate > 0) {
+    attend(work.slots.approximate());
+    rebuild(work, tile.n_rows(), space.partial, space);
+  }
+  SlotRange rest = work.slots.rest();
+  rest.last = end;
   if (!takes_mass) {
-    attend_range(work, tile, false, {0, end, 0}, space.partial, nullptr, space);
+    attend({work.slots.n_approximate, end, 0});
   } else {
     const bool over_candidates = work.mass_spec.domain == MassSpec::Domain::candidates;
     const MassTape tape = tape_from(work, tile, false, space.tape, space.partial, 0);
-    SlotRange candidates = work.slots.candidates();
+    SlotRange candidates = work.slots.exact_candidates();
     candidates.last = std::min(candidates.last, end);
-    attend_range(work, tile, false, candidates, space.partial, &tape, space);
+    attend(candidates);
     if (over_candidates) keep_totals(tape, space.partial, space);
-    SlotRange window = work.slots.window();
-    window.last = end;  // before window.first if all slots are candidates: an empty range
-    const MassTape rest = tape_from(work, tile, false, space.tape, space.partial, window.first_block);
-    attend_range(work, tile, false, window, space.partial, &rest, space);
+    attend(rest);
     if (!over_candidates) keep_totals(tape, space.partial, space);
     add_mass(work, tile, first_token, false, tape, candidates.last, mass, space);
   }

@@ -12,6 +12,7 @@
 #include "attention/split.h"
 #include "attention/tile.h"
 #include "kvase/policy.h"
+#include "value_map/value_map.h"
 
 namespace kvase {
 
@@ -29,12 +30,21 @@ struct MassRows {
   uint32_t count = 0;  // 1, or the group's heads
 };
 
+// What stands for the values of approximate slots: a mean, or a map of their keys.
+struct ValueStand {
+  const float* mean = nullptr;  // [head_dim]
+  const LayerMap* map = nullptr;
+  const RopeTable* rope = nullptr;  // null if the map does not read keys
+  uint32_t kv_head = 0;             // of the map
+};
+
 struct HeadWork {
   KvHead head;
   Tile step;             // all of the sequence's tokens in the step
   float* out = nullptr;  // laid out as step.q
   uint32_t length = 0;   // slots in use before the step; token t's slot is length + t
   SlotSplit slots;
+  ValueStand stand;  // read if there are approximate slots
   MassSpec mass_spec;
   uint32_t first_mass_query = 0;  // slot of the first query that adds to mass
   MassRows mass;                  // read if the step has queries that add to mass

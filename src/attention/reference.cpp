@@ -66,6 +66,24 @@ std::vector<double> reference_attention(const ReferenceHead& head, std::span<con
   return out;
 }
 
+std::vector<double> reference_value(const ReferenceMap& map, std::span<const float> key, int32_t pos) {
+  const size_t head_dim = key.size();
+  std::vector<double> before(head_dim);
+  for (size_t pair = 0; pair < head_dim / 2; ++pair) {
+    const double angle =
+        pos * std::pow(map.rope_base, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));
+    const double x = key[pair], y = key[pair + head_dim / 2];
+    before[pair] = x * std::cos(angle) + y * std::sin(angle);
+    before[pair + head_dim / 2] = y * std::cos(angle) - x * std::sin(angle);
+  }
+  std::vector<double> value(map.bias.begin(), map.bias.end());
+  for (size_t out = 0; out < head_dim; ++out) {
+    for (size_t in = 0; in < head_dim; ++in)
+      value[out] += double{map.weight[out * head_dim + in]} * before[in];
+  }
+  return value;
+}
+
 std::vector<std::vector<double>> reference_mass(const ReferenceHead& head,
                                                 std::span<const std::span<const float>> queries,
                                                 int32_t query_pos, std::span<const uint8_t> is_candidate,

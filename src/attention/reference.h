@@ -29,6 +29,17 @@ std::vector<double> reference_probabilities(const ReferenceHead& head, std::span
 std::vector<double> reference_attention(const ReferenceHead& head, std::span<const float> query,
                                         int32_t query_pos);
 
+// A linear map from keys before RoPE to values. RoPE as half-split pairs over the whole head: channels pair
+// and pair + head_dim / 2 turn by pos * rope_base^(-2 pair / head_dim).
+struct ReferenceMap {
+  std::span<const float> weight;  // [head_dim in, head_dim out]
+  std::span<const float> bias;    // [head_dim]
+  double rope_base = 10000;
+};
+
+// [head_dim] = W k + b, k the stored key with RoPE taken off: what stands for a value that is gone.
+std::vector<double> reference_value(const ReferenceMap& map, std::span<const float> key, int32_t pos);
+
 // One query's share of the mass column: for every mass row, the probability of each candidate, [n] each.
 //   queries       one [head_dim] span per query head of the group
 //   is_candidate  [n], 1 for rows outside the window

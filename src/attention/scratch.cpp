@@ -11,12 +11,13 @@
 
 namespace kvase {
 
-// One block and one chunk more than the slots need: the border of the window splits one.
+// Two blocks and chunks more than the slots need: the borders of the approximate slots and of the window each
+// split one.
 Scratch::Scratch(const ScratchDims& dims)
     : dims_(dims),
       width_(round_up(dims.head_dim, kRowPad)),
-      max_blocks_((dims.max_slots + kBlock - 1) / kBlock + 1),
-      max_chunks_((dims.max_slots + kChunk - 1) / kChunk + 1),
+      max_blocks_((dims.max_slots + kBlock - 1) / kBlock + 2),
+      max_chunks_((dims.max_slots + kChunk - 1) / kChunk + 2),
       n_floats_(checked_sum(
           checked_product({dims.n_threads, thread_floats()}, "attention scratch"),
           checked_product({dims.n_sequences, dims.n_kv_heads, head_floats()}, "attention scratch"),

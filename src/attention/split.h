@@ -17,28 +17,44 @@ struct SlotRange {
   uint32_t first = 0;
   uint32_t last = 0;
   uint32_t first_block = 0;
+
+  uint32_t size() const { return last - first; }
 };
 
-// The border between candidates and window is a border of chunks and blocks, so that the candidates' weights
-// relate to the candidates' own maximum: with the global one, a recent token that dominates would give 0/0.
+// Approximate slots come first, then exact candidates, then the window. The borders between them are borders
+// of chunks and blocks: values of approximate slots are summed apart, and the candidates' weights relate to
+// the candidates' own maximum: with the global one, a recent token that dominates would give 0/0.
 struct SlotSplit {
-  uint32_t n_candidates = 0;  // slots that take mass; 0 if no query of the step adds to it
-  uint32_t n_slots = 0;       // candidates included
+  uint32_t n_approximate = 0;  // all of them candidates
+  uint32_t n_candidates = 0;   // slots that take mass, approximate ones included; 0 if no query adds to it
+  uint32_t n_slots = 0;        // candidates included
 
   static uint32_t chunks(uint32_t n) { return (n + kChunk - 1) / kChunk; }
   static uint32_t blocks(uint32_t n) { return (n + kBlock - 1) / kBlock; }
 
-  uint32_t n_candidate_chunks() const { return chunks(n_candidates); }
-  uint32_t n_chunks() const { return n_candidate_chunks() + chunks(n_slots - n_candidates); }
+  SlotRange approximate() const { return {0, n_approximate, 0}; }
+  SlotRange exact_candidates() const {
+    return {n_approximate, std::max(n_candidates, n_approximate), blocks(n_approximate)};
+  }
+  SlotRange rest() const { return behind(exact_candidates(), n_slots); }
 
-  SlotRange candidates() const { return {0, n_candidates, 0}; }
-  SlotRange window() const { return {n_candidates, n_slots, blocks(n_candidates)}; }
+  uint32_t n_approximate_chunks() const { return chunks(n_approximate); }
+  uint32_t n_candidate_chunks() const { return n_approximate_chunks() + chunks(exact_candidates().size()); }
+  uint32_t n_chunks() const { return n_candidate_chunks() + chunks(rest().size()); }
+
   SlotRange chunk(uint32_t index) const {
-    const bool is_candidate = index < n_candidate_chunks();
-    const SlotRange all = is_candidate ? candidates() : window();
-    const uint32_t offset = kChunk * (is_candidate ? index : index - n_candidate_chunks());
-    return {all.first + offset, std::min(all.first + offset + kChunk, all.last),
-            all.first_block + offset / kBlock};
+    if (index < n_approximate_chunks()) return part(approximate(), index);
+    if (index < n_candidate_chunks()) return part(exact_candidates(), index - n_approximate_chunks());
+    return part(rest(), index - n_candidate_chunks());
+  }
+
+ private:
+  static SlotRange behind(const SlotRange& range, uint32_t last) {
+    return {range.last, last, range.first_block + blocks(range.size())};
+  }
+  static SlotRange part(const SlotRange& range, uint32_t chunk) {
+    const uint32_t first = range.first + chunk * kChunk;
+    return {first, std::min(first + kChunk, range.last), range.first_block + chunk * (kChunk / kBlock)};
   }
 };
 

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "value_map/rope_table.h"
+
 namespace kvase {
 
 inline constexpr uint32_t kBlock = 64;   // slots that one step of the online softmax takes
@@ -34,7 +36,8 @@ struct KvHead {
   ggml_type type_k = GGML_TYPE_F16;
   ggml_type type_v = GGML_TYPE_F16;
   const std::byte* keys = nullptr;
-  const std::byte* values = nullptr;
+  const std::byte* values = nullptr;     // null: weights alone are wanted, acc stays as it is, unless:
+  const RopeTable* unrotates = nullptr;  // the keys before RoPE are the values
   const int32_t* pos = nullptr;
   size_t head_dim = 0;
   size_t n_slots = 0;  // that hold a token; no more of them is fetched ahead

@@ -177,6 +177,12 @@ void attend_wide(const KvHead& head, const Tile& tile, size_t first, size_t last
     if (tape && tape->joined()) tape_joined(weights, n_rows, tile, *tape, block);
     softmax_step(weights, n_rows, state.max, state.sum, scratch.shrink);
     if (tape_rows) std::copy_n(state.max, n_rows, tape->maxima + block * n_rows);
+    if (head.unrotates) {
+      for (size_t slot = 0; slot < n; ++slot)
+        head.unrotates->unrotate_rows(scratch.keys + slot * width, head.pos + start + slot, 1);
+      multiply({weights, 1, n_rows}, n_rows, scratch.keys, width, n, scratch.shrink, state.acc);
+    }
+    if (!head.values) continue;
     unpack_rows(head.type_v, head.values + start * value_bytes, n, head.head_dim, width, scratch.values);
     multiply({weights, 1, n_rows}, n_rows, scratch.values, width, n, scratch.shrink, state.acc);
   }

@@ -19,6 +19,8 @@ Json json_of_param(const ParamInfo& param) {
     json["kind"] = "real";
     json["min"] = param.real_min;
     json["max"] = param.real_max;
+  } else if (param.kind == ParamInfo::Kind::text) {
+    json["kind"] = "text";
   } else {
     json["kind"] = "choice";
     json["choices"] = param.choices;

@@ -43,6 +43,7 @@ std::vector<PolicyInfo> chosen_policies(const std::string& name) {
 std::string allowed_values(const ParamInfo& param) {
   if (param.kind == ParamInfo::Kind::choice) return fmt::format("{}", fmt::join(param.choices, "|"));
   if (param.kind == ParamInfo::Kind::real) return fmt::format("{}..{}", param.real_min, param.real_max);
+  if (param.kind == ParamInfo::Kind::text) return "text";
   return fmt::format("{}..{}", param.min, param.max);
 }
 

@@ -6,8 +6,10 @@
 
 #include "base/errors.h"
 #include "base/sizes.h"
+#include "model/map_identity.h"
 #include "policy/pyramid.h"
 #include "policy/shape.h"
+#include "policy/tier.h"
 
 namespace kvase {
 namespace {
@@ -124,6 +126,33 @@ Needs all_needs(const Policy& policy, const CacheOptions& options, const CacheSh
   return needs;
 }
 
+std::shared_ptr<const ValueMaps> load_maps(const ModelInfo& model, const std::string& path) {
+  if (model.path.empty())
+    invalid("+vector: found no model file, allowed: with a model that the maps were made for");
+  const GgufFile file(model.path);
+  auto maps = std::make_shared<const ValueMaps>(load_value_maps(path, map_identity(file, check_model(file))));
+  const bool all_off =
+      std::ranges::all_of(maps->layers, [](const LayerMap& layer) { return layer.mode == TierMode::off; });
+  if (all_off) invalid("+vector: found every layer off in {}, allowed: a file that rebuilds some", path);
+  return maps;
+}
+
+// Every layer's most recruits. An arena lends rows of values to keys, so both must be alike.
+std::vector<uint32_t> layer_recruits(const CachePlan& plan) {
+  if (plan.dims.type_k != plan.dims.type_v) {
+    invalid("--cache-type-k {}, --cache-type-v {} with {}: allowed: one type for both",
+            ggml_type_name(plan.dims.type_k), ggml_type_name(plan.dims.type_v), plan.policy.text);
+  }
+  std::vector<uint32_t> recruits;
+  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
+    CacheShape shape = plan.memory.shape;
+    shape.budget = plan.budgets[layer];
+    const bool is_off = plan.maps && plan.maps->layers[layer].mode == TierMode::off;
+    recruits.push_back(is_off ? 0 : most_recruits(plan.policy, shape));
+  }
+  return recruits;
+}
+
 }  // namespace
 
 CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, uint32_t n_sequences) {
@@ -158,16 +187,22 @@ CachePlan make_cache_plan(const ModelInfo& model, const CacheOptions& options, u
   }
   for (const uint32_t budget : plan.budgets)
     plan.dims.capacity.push_back(capacity_of(memory, budget, plan.n_ctx));
+  if (plan.policy.tier && !plan.policy.tier->map.empty()) {
+    plan.maps = load_maps(model, plan.policy.tier->map);
+    memory.map_bytes = plan.maps->bytes();
+  }
+  if (plan.policy.tier) plan.dims.n_recruits = layer_recruits(plan);
   memory.capacity = *std::ranges::max_element(plan.dims.capacity);
   const CacheMemory declared(plan);
   memory.kv_bytes = declared.cache.kv_bytes();
-  memory.side_bytes = declared.cache.pos_bytes() + declared.columns.bytes();
+  memory.side_bytes = declared.cache.side_bytes() + declared.columns.bytes();
   memory.bytes_per_token = bytes_per_slot(plan.dims) / n_sequences;
   return plan;
 }
 
 CacheMemory::CacheMemory(const CachePlan& plan)
-    : arena(plan.dims.n_layers * (Cache::kTensorsPerLayer + Columns::max_tensors_per_layer())),
+    : maps(plan.maps),
+      arena(plan.dims.n_layers * (Cache::kTensorsPerLayer + Columns::max_tensors_per_layer())),
       cache(arena, plan.dims),
       columns(arena, cache, plan.n_heads, plan.needs) {}
 
@@ -181,6 +216,14 @@ uint32_t first_trigger(const CachePlan& plan, uint32_t layer, uint32_t n_prompt)
   const uint32_t interval = plan.memory.shape.interval;
   if (n_prompt <= budget) return budget + interval;
   return budget + ((n_prompt - budget) / interval + 1) * interval;
+}
+
+// The rule of VECTOR's paper, min(p_c, 1 - p_c) / 2 of the tokens seen, in whole slots.
+uint32_t n_recruits(const CachePlan& plan, uint32_t layer, int64_t n_seen, uint32_t length) {
+  if (!plan.dims.has_tier()) return 0;
+  const int64_t budget = plan.budgets[layer];
+  const int64_t rule = std::clamp<int64_t>(n_seen - budget, 0, budget) / 2;
+  return static_cast<uint32_t>(std::min({rule, int64_t{plan.dims.n_recruits[layer]}, length - budget}));
 }
 
 MemoryPlan plan_memory(const ModelInfo& model, const CacheOptions& cache, uint32_t n_sequences) {

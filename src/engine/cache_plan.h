@@ -3,9 +3,12 @@
 // counted.
 #pragma once
 
+#include <memory>
+
 #include "kv/cache.h"
 #include "kvase/plan.h"
 #include "stats/columns.h"
+#include "value_map/value_map.h"
 
 namespace kvase {
 
@@ -14,8 +17,9 @@ struct CachePlan {
   Needs needs;
   CacheDims dims;
   uint32_t n_heads = 0;
-  uint32_t n_ctx = 0;             // positions for `full`; longest prompt for Prefill::whole
-  std::vector<uint32_t> budgets;  // slots left by an event, per layer; all equal but for +pyramid
+  uint32_t n_ctx = 0;                     // positions for `full`; longest prompt for Prefill::whole
+  std::shared_ptr<const ValueMaps> maps;  // of +vector, else null
+  std::vector<uint32_t> budgets;          // slots left by an event, per layer; all equal but for +pyramid
   MemoryPlan memory;
 };
 
@@ -30,6 +34,7 @@ struct CacheMemory {
   CacheMemory(const CacheMemory&) = delete;
   CacheMemory& operator=(const CacheMemory&) = delete;
 
+  std::shared_ptr<const ValueMaps> maps;  // as in the plan
   Arena arena;
   Cache cache;
   Columns columns;
@@ -39,5 +44,9 @@ struct CacheMemory {
 // capacity. A whole prompt beyond the budget: the first length behind it that is a whole number of intervals
 // above the budget, as in VaSE's code.
 uint32_t first_trigger(const CachePlan& plan, uint32_t layer, uint32_t n_prompt);
+
+// Slots beyond the budget that an event leaves of `length` ones once `n_seen` tokens were processed; 0
+// without an approximate tier.
+uint32_t n_recruits(const CachePlan& plan, uint32_t layer, int64_t n_seen, uint32_t length);
 
 }  // namespace kvase

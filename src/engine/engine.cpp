@@ -106,7 +106,7 @@ Engine::Impl::Impl(const Model& handle, const EngineOptions& given)
       compute(options.n_threads),
       memory(plan, compute.backend()),
       attention(memory.cache, memory.columns, model.info().n_heads, model.impl().params.attention_scale,
-                options.n_threads),
+                options.n_threads, plan.maps.get()),
       decoder(model.impl().params, *model.impl().family, model.impl().weights),
       graphs(compute, decoder, attention, options.n_ubatch + options.n_sequences - 1,
              std::min(options.n_ubatch, kMaxOutputs) + options.n_sequences - 1),
@@ -320,11 +320,14 @@ void Engine::Impl::run_step(std::span<const Feed> feeds, const AdvanceHooks& hoo
 
 // Rows that a step of one token of this sequence reads, its own included.
 uint64_t Engine::Impl::bytes_read(SequenceId id) const {
-  uint64_t n_slots = 0;
-  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) n_slots += memory.cache.length(layer, id) + 1;
-  const uint64_t row_bytes = ggml_row_size(plan.dims.type_k, plan.dims.head_dim) +
-                             ggml_row_size(plan.dims.type_v, plan.dims.head_dim);
-  return n_slots * plan.dims.n_kv_heads * row_bytes;
+  uint64_t n_keys = 0, n_values = 0;
+  for (uint32_t layer = 0; layer < plan.dims.n_layers; ++layer) {
+    const uint32_t n_slots = memory.cache.length(layer, id) + 1;
+    n_keys += n_slots;
+    n_values += n_slots - memory.cache.n_approximate(layer, id);
+  }
+  return plan.dims.n_kv_heads * (n_keys * ggml_row_size(plan.dims.type_k, plan.dims.head_dim) +
+                                 n_values * ggml_row_size(plan.dims.type_v, plan.dims.head_dim));
 }
 
 void Engine::Impl::commit(SequenceId id, uint32_t n) {
@@ -352,7 +355,7 @@ void Engine::Impl::evict(SequenceId id) {
   events.run(id, notes.due);
   for (const EventContext& event : notes.due) {
     ++sequence.n_events[event.layer];
-    sequence.trigger[event.layer] = plan.budgets[event.layer] + plan.memory.shape.interval;
+    sequence.trigger[event.layer] = memory.cache.length(event.layer, id) + plan.memory.shape.interval;
     watch_mass(id, event.layer);
   }
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;

@@ -14,6 +14,7 @@
 #include "stats/leverage.h"
 #include "stats/mean_cosine.h"
 #include "stats/redundancy.h"
+#include "stats/residual.h"
 #include "stats/sketch.h"
 #include "tensor/compute.h"
 
@@ -26,8 +27,9 @@ class EventStatistics {
  public:
   explicit EventStatistics(const CacheMemory& memory);
 
-  // For a cut to `budget` slots. Valid until the next call and until the cache changes.
-  LayerView collect(uint32_t layer, uint32_t sequence, uint32_t budget, const EventContext& event);
+  // For a cut to `budget` slots and `n_recruits` more. Valid until the next call and until the cache changes.
+  LayerView collect(uint32_t layer, uint32_t sequence, uint32_t budget, uint32_t n_recruits,
+                    const EventContext& event);
 
   double collect_ms() const { return collect_ms_; }  // in collect() so far
 
@@ -35,8 +37,10 @@ class EventStatistics {
   void add_dense_mass(uint32_t layer, uint32_t sequence, uint32_t kv_head);
   void add_event_column(Statistic statistic, uint32_t layer, uint32_t sequence, uint32_t kv_head,
                         const EventContext& event);
+  StoredRows values(uint32_t layer, uint32_t sequence, uint32_t kv_head);
   std::span<const uint32_t> candidates(const HeadView& head, const EventContext& event);
   std::span<const uint32_t> in_order(const HeadView& head, uint32_t n_sink);
+  std::span<const uint32_t> exact_candidates(const HeadView& head, const EventContext& event);
 
   const CacheMemory* memory_;
   std::vector<HeadView> heads_;
@@ -50,11 +54,15 @@ class EventStatistics {
   std::optional<Leverage> leverage_;
   std::optional<Redundancy> redundancy_;
   std::optional<LagDeviation> lag_;
+  std::optional<MeanResidual> residual_;
+  std::vector<float> key_;      // one key before RoPE
+  std::vector<float> rebuilt_;  // values of the approximate slots, [head_dim, 2 n_recruits]
   double collect_ms_ = 0;
 };
 
-// Throws Error(invalid_argument) unless every head drops exactly length - budget slots, ascending, distinct
-// and in use, and orders the kept ones if it was asked to.
+// Throws Error(invalid_argument) unless every head drops exactly length - budget - n_recruits slots,
+// ascending, distinct and in use, leaves exactly 2 n_recruits approximate ones, and orders the kept ones if
+// it was asked to.
 void check_verdict(const Verdict& verdict, const LayerView& layer, const Needs& needs);
 
 class EventRunner {

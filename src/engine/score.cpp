@@ -204,13 +204,17 @@ ScoreResult score(const ScoreInput& input, const ScoreOptions& options) {
                            .window = input.w,
                            .n_sink = plan.memory.shape.n_sink};
   EventStatistics statistics(memory);
-  const LayerView layer = statistics.collect(0, 0, plan.memory.shape.budget, event);
+  const LayerView layer =
+      statistics.collect(0, 0, plan.memory.shape.budget, n_recruits(plan, 0, input.n, input.n), event);
   result.scores = plan.policy.policy->score(layer, event);
   const Verdict verdict = plan.policy.policy->decide(layer, event);
   check_verdict(verdict, layer, plan.needs);
-  for (const HeadVerdict& head : verdict.heads) {
-    std::vector<uint32_t> keep;
-    std::ranges::set_difference(all_slots(input.n), head.drop, std::back_inserter(keep));
+  for (uint32_t kv_head = 0; kv_head < input.n_kv_heads; ++kv_head) {
+    const HeadVerdict& head = verdict.heads[kv_head];
+    result.approx[kv_head] = head.demote;
+    std::vector<uint32_t> stays, keep;
+    std::ranges::set_difference(all_slots(input.n), head.drop, std::back_inserter(stays));
+    std::ranges::set_difference(stays, head.demote, std::back_inserter(keep));
     result.keep.push_back(std::move(keep));
   }
   return result;

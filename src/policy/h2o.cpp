@@ -35,9 +35,13 @@ class H2o final : public Policy {
     }
   }
 
+  uint32_t n_protected(const CacheShape& shape) const override {
+    return shape.n_sink + n_recent(shape.budget, shape.n_sink, shape.window) - shape.window;
+  }
+
   Scores score(const LayerView& layer, const EventContext& event) const override {
     EventContext recent = event;
-    recent.window = std::max(event.window, recent_.value_or((layer.budget - event.n_sink) / 2));
+    recent.window = n_recent(layer.budget, event.n_sink, event.window);
     Scores scores;
     for (const HeadView& head : layer.heads) {
       const std::span<const float> mass = head[Statistic::mass];
@@ -49,6 +53,10 @@ class H2o final : public Policy {
   }
 
  private:
+  uint32_t n_recent(uint32_t budget, uint32_t n_sink, uint32_t window) const {
+    return std::max(window, recent_.value_or((budget - n_sink) / 2));
+  }
+
   std::optional<uint32_t> recent_;  // newest tokens that stay
 };
 

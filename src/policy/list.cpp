@@ -10,6 +10,7 @@
 #include "policy/methods.h"
 #include "policy/params.h"
 #include "policy/pyramid.h"
+#include "policy/tier.h"
 
 namespace kvase {
 namespace {
@@ -55,7 +56,7 @@ std::vector<PolicyInfo> list_policies() {
   return infos;
 }
 
-std::vector<ModifierInfo> list_modifiers() { return {pyramid_info()}; }
+std::vector<ModifierInfo> list_modifiers() { return {pyramid_info(), zero_info(), vector_info()}; }
 
 ModifierInfo find_modifier(std::string_view name) {
   std::vector<std::string> names;

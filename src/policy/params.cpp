@@ -33,6 +33,14 @@ ParamInfo real_param(std::string name, std::string default_value, double min, do
   return param;
 }
 
+ParamInfo text_param(std::string name, std::string help) {
+  ParamInfo param;
+  param.name = std::move(name);
+  param.kind = ParamInfo::Kind::text;
+  param.help = std::move(help);
+  return param;
+}
+
 ParamInfo choice_param(std::string name, std::string default_value, std::vector<std::string> choices,
                        std::string help) {
   ParamInfo param;
@@ -47,6 +55,7 @@ ParamInfo choice_param(std::string name, std::string default_value, std::vector<
 std::string allowed_values(const ParamInfo& param) {
   if (param.kind == ParamInfo::Kind::integer) return fmt::format("{}..{}", param.min, param.max);
   if (param.kind == ParamInfo::Kind::real) return fmt::format("{}..{}", param.real_min, param.real_max);
+  if (param.kind == ParamInfo::Kind::text) return "text";
   return fmt::format("{}", fmt::join(param.choices, "|"));
 }
 
@@ -71,7 +80,8 @@ std::string checked_value(std::string_view method, const ParamInfo& param, std::
   } else if (param.kind == ParamInfo::Kind::real) {
     const std::optional<double> number = parse_real(value);
     if (number && *number >= param.real_min && *number <= param.real_max) return fmt::format("{}", *number);
-  } else if (std::ranges::find(param.choices, value) != param.choices.end()) {
+  } else if (param.kind == ParamInfo::Kind::text ||
+             std::ranges::find(param.choices, value) != param.choices.end()) {
     return std::string(value);
   }
   invalid("{}: {}={}, allowed: {}", method, param.name, printable(value), allowed_values(param));

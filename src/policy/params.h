@@ -13,6 +13,9 @@ namespace kvase {
 ParamInfo integer_param(std::string name, std::string default_value, int64_t min, int64_t max,
                         std::string help);
 ParamInfo real_param(std::string name, std::string default_value, double min, double max, std::string help);
+// A text as given, not empty; `,` and `+` end it.
+ParamInfo text_param(std::string name, std::string help);
+
 ParamInfo choice_param(std::string name, std::string default_value, std::vector<std::string> choices,
                        std::string help);
 

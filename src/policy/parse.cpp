@@ -9,6 +9,7 @@
 #include "policy/params.h"
 #include "policy/pyramid.h"
 #include "policy/shape.h"
+#include "policy/tier.h"
 
 namespace kvase {
 namespace {
@@ -114,8 +115,18 @@ void read_modifier(ParsedPolicy& parsed, std::string_view text) {
   if (!parsed.policy->evicts()) {
     invalid("{}+{}: nothing to modify, allowed: methods that evict", parsed.info.name, info.name);
   }
-  if (parsed.pyramid) invalid("{}: +{} given twice, allowed: once", parsed.info.name, info.name);
-  parsed.pyramid = make_pyramid(checked_params(info.name, info.params, part.options, {}));
+  const Params params = checked_params(info.name, info.params, part.options, {});
+  const bool is_pyramid = info.name == "pyramid";
+  if (is_pyramid ? parsed.pyramid.has_value() : parsed.tier.has_value()) {
+    invalid("{}: +{} behind another, allowed: +pyramid once, +zero or +vector once", parsed.info.name,
+            info.name);
+  }
+  if (is_pyramid) {
+    parsed.pyramid = make_pyramid(params);
+  } else {
+    parsed.tier = make_tier(info, params);
+    parsed.policy = make_tiered(parsed.policy, info, params);
+  }
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ const char* statistic_name(Statistic statistic) noexcept {
       return "k_lag";
     case Statistic::v_lag:
       return "v_lag";
+    case Statistic::residual:
+      return "residual";
+    case Statistic::mean_residual:
+      return "mean_residual";
   }
   return "unknown";
 }

@@ -70,7 +70,7 @@ TEST(Pyramid, RefusesALayerThatCannotHoldWhatIsProtected) {
 
 TEST(Pyramid, IsListedWithItsOption) {
   const std::vector<ModifierInfo> modifiers = list_modifiers();
-  ASSERT_EQ(modifiers.size(), 1U);
+  ASSERT_FALSE(modifiers.empty());
   EXPECT_EQ(modifiers[0].name, "pyramid");
   EXPECT_FALSE(modifiers[0].summary.empty() || modifiers[0].paper.empty());
   EXPECT_EQ(modifiers[0].params.at(0).name, "beta");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "policy/tier.h"
 
 namespace kvase {
 
@@ -31,6 +32,7 @@ void check_shape(const ParsedPolicy& policy, const CacheShape& shape) {
     invalid("--kv-budget {}, allowed: at most {}", shape.budget, kMaxSlots - shape.interval);
   }
   policy.policy->check(shape);
+  if (policy.tier) most_recruits(policy, shape);
 }
 
 }  // namespace kvase

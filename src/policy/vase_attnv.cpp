@@ -51,6 +51,10 @@ class VaseAttnv final : public Policy {
     }
   }
 
+  uint32_t n_protected(const CacheShape& shape) const override {
+    return options_.reserve == Reserve::none ? 0 : n_reserved(shape.budget, shape.window);
+  }
+
   Scores score(const LayerView& layer, const EventContext& event) const override {
     Scores scores;
     for (uint32_t kv_head = 0; kv_head < layer.heads.size(); ++kv_head) {
@@ -75,7 +79,12 @@ class VaseAttnv final : public Policy {
   }
 
  private:
-  // The n_large candidates of largest magnitude, best first. Sinks count as the largest, in text order.
+  uint32_t n_reserved(uint32_t budget, uint32_t window) const {
+    return std::min(options_.n_large.value_or(budget / 4), budget - std::min(window, budget));
+  }
+
+  // The n_large candidates of largest magnitude, best first, of those that still have their value. Sinks
+  // count as the largest, in text order.
   std::vector<uint32_t> reserve(const LayerView& layer, uint32_t kv_head, const EventContext& event) const {
     if (options_.reserve == Reserve::none) return {};
     const HeadView& head = layer.heads[kv_head];
@@ -87,9 +96,9 @@ class VaseAttnv final : public Policy {
                                             static_cast<uint32_t>(head.pos[slot]));
     }
     protect_sinks(magnitude, head, event);
-    const uint32_t most = layer.budget - std::min(event.window, layer.budget);
-    const uint32_t n_large = std::min(options_.n_large.value_or(layer.budget / 4), most);
-    return best_first(candidate_slots(head, event), magnitude, head.pos, n_large);
+    std::vector<uint32_t> slots = candidate_slots(head, event);
+    std::erase_if(slots, [&](uint32_t slot) { return slot < head.n_approximate; });
+    return best_first(slots, magnitude, head.pos, n_reserved(layer.budget, event.window));
   }
 
   // Race keys (or mass) of the candidates that are not reserved; +inf for those that are, and for the window.

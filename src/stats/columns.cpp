@@ -3,6 +3,7 @@
 #include "stats/columns.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "stats/redundancy.h"
@@ -18,7 +19,7 @@ Columns::Columns(Arena& arena, const Cache& cache, uint32_t n_heads, const Needs
     if (statistic == Statistic::mass) {
       n_mass_rows_ = needs.mass.group == MassSpec::Group::per_head ? group : 1;
       add_column(arena, statistics_, statistic, GGML_TYPE_F32, n_mass_rows_, "mass");
-    } else if (is_row_statistic(statistic)) {
+    } else if (!is_event_statistic(statistic)) {
       add_column(arena, statistics_, statistic, GGML_TYPE_F32, 1, "row");
     }
   }
@@ -33,7 +34,8 @@ void Columns::add_column(Arena& arena, std::vector<Column>& columns, Statistic s
   Column column{.statistic = statistic, .n_rows = n_rows, .layers = {}};
   const CacheDims& dims = cache_->dims();
   for (uint32_t layer = 0; layer < dims.n_layers; ++layer) {
-    column.layers.push_back(arena.add(type, {dims.capacity[layer], n_rows, dims.n_kv_heads, dims.n_sequences},
+    column.layers.push_back(arena.add(type,
+                                      {dims.max_slots(layer), n_rows, dims.n_kv_heads, dims.n_sequences},
                                       fmt::format("stats.{}.{}", name, layer)));
   }
   columns.push_back(std::move(column));
@@ -49,7 +51,7 @@ std::span<T> Columns::row(const Column& column, uint32_t layer, uint32_t sequenc
   const ggml_tensor* tensor = column.layers[layer];
   auto* bytes = static_cast<std::byte*>(tensor->data) + sequence * tensor->nb[3] + kv_head * tensor->nb[2] +
                 row_index * tensor->nb[1];
-  return {reinterpret_cast<T*>(bytes), cache_->capacity(layer)};
+  return {reinterpret_cast<T*>(bytes), cache_->dims().max_slots(layer)};
 }
 
 std::span<float> Columns::mass(uint32_t layer, uint32_t sequence, uint32_t kv_head,
@@ -57,6 +59,12 @@ std::span<float> Columns::mass(uint32_t layer, uint32_t sequence, uint32_t kv_he
   const auto column = std::ranges::find(statistics_, Statistic::mass, &Column::statistic);
   KVASE_CHECK(column != statistics_.end(), "mass is not kept");
   return row<float>(*column, layer, sequence, kv_head, row_index);
+}
+
+std::span<float> Columns::residual(uint32_t layer, uint32_t sequence, uint32_t kv_head) const {
+  const auto column = std::ranges::find(statistics_, Statistic::residual, &Column::statistic);
+  KVASE_CHECK(column != statistics_.end(), "residual is not kept");
+  return row<float>(*column, layer, sequence, kv_head, 0);
 }
 
 void Columns::clear_mass(uint32_t layer, uint32_t sequence) const {
@@ -75,7 +83,7 @@ std::span<int32_t> Columns::newest_similar(uint32_t layer, uint32_t sequence, ui
 void Columns::append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t slot,
                      std::span<const float> key, std::span<const float> value) const {
   for (const Column& column : statistics_) {
-    const bool of_row = column.statistic != Statistic::mass;
+    const bool of_row = is_row_statistic(column.statistic);
     for (uint32_t row_index = 0; row_index < column.n_rows; ++row_index) {
       row<float>(column, layer, sequence, kv_head, row_index)[slot] =
           of_row ? row_statistic(column.statistic, key, value) : 0.0F;
@@ -89,20 +97,22 @@ void Columns::append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32
 }
 
 void Columns::apply(uint32_t layer, uint32_t sequence, std::span<const Move> moves) const {
+  const auto follow = [](auto values, const Move& move) {
+    if (move.is_swap) {
+      std::swap(values[move.to], values[move.from]);
+    } else {
+      values[move.to] = values[move.from];
+    }
+  };
   for (const Column& column : statistics_) {
     for (const Move& move : moves) {
-      for (uint32_t row_index = 0; row_index < column.n_rows; ++row_index) {
-        const auto values = row<float>(column, layer, sequence, move.kv_head, row_index);
-        values[move.to] = values[move.from];
-      }
+      for (uint32_t row_index = 0; row_index < column.n_rows; ++row_index)
+        follow(row<float>(column, layer, sequence, move.kv_head, row_index), move);
     }
   }
   for (const auto* columns : {&rank_, &similar_}) {
     for (const Column& column : *columns) {
-      for (const Move& move : moves) {
-        const auto values = row<int32_t>(column, layer, sequence, move.kv_head, 0);
-        values[move.to] = values[move.from];
-      }
+      for (const Move& move : moves) follow(row<int32_t>(column, layer, sequence, move.kv_head, 0), move);
     }
   }
 }
@@ -119,6 +129,7 @@ HeadView Columns::view(uint32_t layer, uint32_t sequence, uint32_t kv_head) cons
   const uint32_t length = cache_->length(layer, sequence);
   HeadView head;
   head.pos = cache_->pos(layer, sequence, kv_head).first(length);
+  head.n_approximate = cache_->n_approximate(layer, sequence);
   for (const Column& column : rank_)
     head.rank = row<int32_t>(column, layer, sequence, kv_head, 0).first(length);
   for (const Column& column : statistics_) {

@@ -2,7 +2,7 @@
 // What we know of each slot: the registry of per-slot columns that a policy asked for. Rows that move take
 // all of them along.
 //
-// A column is `[capacity, n_rows, n_kv_heads, n_sequences]` per layer; n_rows is 1, but for mass per query
+// A column is `[max_slots, n_rows, n_kv_heads, n_sequences]` per layer; n_rows is 1, but for mass per query
 // head. Lives in the cache's arena. append() may run on several threads for different rows.
 #pragma once
 
@@ -31,7 +31,7 @@ class Columns {
 
   // Rows of the mass column per KV head: query heads if per_head, else 1. 0 if mass is not kept.
   uint32_t n_mass_rows() const { return n_mass_rows_; }
-  // f32 [capacity] of one mass row.
+  // f32 [max_slots] of one mass row.
   std::span<float> mass(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t row) const;
   void clear_mass(uint32_t layer, uint32_t sequence) const;
   // Mass outlives events and moves with its slot, like any statistic of a token.
@@ -40,7 +40,11 @@ class Columns {
   // i32 [capacity]: what Redundancy keeps of each slot between events. REQUIRES: k_redundancy is asked for.
   std::span<int32_t> newest_similar(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
 
-  // Takes the statistics of one exact row. REQUIRES: as Cache::append_row().
+  // f32 [max_slots]; attention fills it, since it has the maps. REQUIRES: the policy needs it.
+  std::span<float> residual(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
+
+  // Takes the statistics of one exact row, but for mass and residual, which start at 0. REQUIRES: as
+  // Cache::append_row().
   void append(uint32_t layer, uint32_t sequence, uint32_t kv_head, uint32_t slot, std::span<const float> key,
               std::span<const float> value) const;
 
@@ -51,7 +55,7 @@ class Columns {
   void set_order(uint32_t layer, uint32_t sequence, uint32_t kv_head, std::span<const uint32_t> order) const;
 
   // The kept columns of the slots in use. Empty spans: event statistics, which are not kept, and mass of
-  // several rows, whose rows lie `capacity` apart while a policy wants them dense; EventStatistics supplies
+  // several rows, whose rows lie `max_slots` apart while a policy wants them dense; EventStatistics supplies
   // both.
   HeadView view(uint32_t layer, uint32_t sequence, uint32_t kv_head) const;
 

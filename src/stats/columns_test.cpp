@@ -61,7 +61,7 @@ TEST(Columns, EveryColumnFollowsItsToken) {
   // Layout order as a policy might give it: best first.
   f.columns.set_order(0, 0, 0, std::vector<uint32_t>{5, 2, 1, 4});
   f.columns.set_order(0, 0, 1, std::vector<uint32_t>{0, 1, 2, 3});
-  const auto moves = f.cache.compact(0, 0, std::vector<std::vector<uint32_t>>{{0, 3}, {4, 5}});
+  const auto moves = f.cache.compact(0, 0, std::vector<HeadVerdict>{{{0, 3}, {}, {}}, {{4, 5}, {}, {}}});
   f.columns.apply(0, 0, moves);
   for (uint32_t kv_head = 0; kv_head < 2; ++kv_head) {
     const HeadView head = f.columns.view(0, 0, kv_head);
@@ -86,7 +86,7 @@ TEST(Columns, MassFollowsItsTokenAndStartsAtZero) {
   for (int32_t pos = 0; pos < 4; ++pos) f.append(pos);
   const auto mass = f.columns.mass(0, 0, 0, 0);
   for (size_t slot = 0; slot < 4; ++slot) mass[slot] = static_cast<float>(slot);
-  f.columns.apply(0, 0, f.cache.compact(0, 0, std::vector<std::vector<uint32_t>>{{1}, {1}}));
+  f.columns.apply(0, 0, f.cache.compact(0, 0, std::vector<HeadVerdict>(2, {{1}, {}, {}})));
   f.append(4);
   const HeadView head = f.columns.view(0, 0, 0);
   for (size_t slot = 0; slot < 4; ++slot)

@@ -57,13 +57,15 @@ bool is_row_statistic(Statistic statistic) {
     case Statistic::k_redundancy:
     case Statistic::k_lag:
     case Statistic::v_lag:
+    case Statistic::residual:
+    case Statistic::mean_residual:
       return false;
   }
   return false;
 }
 
 bool is_event_statistic(Statistic statistic) {
-  return statistic != Statistic::mass && !is_row_statistic(statistic);
+  return statistic != Statistic::mass && statistic != Statistic::residual && !is_row_statistic(statistic);
 }
 
 float row_statistic(Statistic statistic, std::span<const float> key, std::span<const float> value) {

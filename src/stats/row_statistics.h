@@ -11,7 +11,7 @@ namespace kvase {
 // True for the statistics that row_statistic() computes.
 bool is_row_statistic(Statistic statistic);
 
-// True for the statistics that are taken at an event, from the rows in use: all others but mass.
+// True for the statistics that are taken at an event, from the rows in use: all others but mass and residual.
 bool is_event_statistic(Statistic statistic);
 
 // REQUIRES: is_row_statistic(statistic).

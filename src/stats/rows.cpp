@@ -32,7 +32,12 @@ void gather_rows(const StoredRows& rows, std::span<const uint32_t> slots, float*
   const size_t stride = padded_dim(rows.head_dim);
   for (size_t place = 0; place < slots.size(); ++place) {
     float* row = out + place * stride;
-    to_f32(rows.type, rows.data + slots[place] * row_bytes, rows.head_dim, row);
+    const size_t start = size_t{slots[place]} * rows.head_dim;
+    if (start < rows.rebuilt.size()) {
+      std::copy_n(rows.rebuilt.data() + start, rows.head_dim, row);
+    } else {
+      to_f32(rows.type, rows.data + slots[place] * row_bytes, rows.head_dim, row);
+    }
     std::fill(row + rows.head_dim, row + stride, 0.0F);
   }
 }

@@ -15,6 +15,8 @@ struct StoredRows {
   ggml_type type = GGML_TYPE_F16;
   const std::byte* data = nullptr;
   uint32_t head_dim = 0;
+  // Rows of the first slots that are not stored but rebuilt: f32 [head_dim, n].
+  std::span<const float> rebuilt = {};
 };
 
 // Rows in f32 are padded with zeros to a multiple of this, so that no kernel has a remainder.

@@ -484,6 +484,16 @@ class Score(CliTest):
         self.assertEqual(len(choices), 6)
         self.assertEqual(self.score("random", *base), self.score("random", *base))
 
+    def test_approximate_tier_takes_the_bytes_of_the_budget(self):
+        for policy in ["snapkv+zero", "vase-attnv:n_large=3+zero", "keydiff+zero:route=plain"]:
+            with self.subTest(policy=policy):
+                result = self.score(policy, "--kv-budget", "20")
+                for keep, approx in zip(result["keep"], result["approx"]):
+                    self.assertEqual((len(keep), len(approx)), (10, 20))  # 30 keys and 10 values
+                    self.assertEqual(approx, sorted(set(approx) - set(keep)))
+                    self.assertLessEqual(set(range(self.N - self.W, self.N)), set(keep), "the window stays exact")
+        self.refuse(["score", "--input", self.path, "--kv", "snapkv+vector:map=x.gguf"], "+vector", "no model file")
+
     def test_large_budget_keeps_everything(self):
         for keep in self.score("window", "--kv-budget", "1000")["keep"]:
             self.assertEqual(keep, list(range(self.N)))

@@ -38,7 +38,15 @@ inline std::vector<std::string> evicting_policies() {
                               "rkv:axis=slot",
                               "rkv-vase:smooth=max",
                               "h2o:recent=8,window=8",
-                              "h2o+pyramid:beta=2"}) {
+                              "h2o+pyramid:beta=2",
+                              "vase-attnv+zero",
+                              "vase-dkv+zero",
+                              "keydiff+zero",
+                              "leverage+zero",
+                              "lagkv:lag=8+zero",
+                              "snapkv:smooth=max+pyramid:beta=2+zero",
+                              "snapkv:smooth=avg,axis=slot+zero:route=plain",
+                              "random+zero"}) {
     policies.emplace_back(variant);
   }
   return policies;
