@@ -141,28 +141,33 @@ void CachedAttention::append(uint32_t layer, const float* k, const float* v, uin
   }
 }
 
-uint32_t CachedAttention::n_step_pieces(uint32_t layer) const {
-  uint32_t n = 0;
-  for (const Run& run : runs_)
-    n += cache_->dims().n_kv_heads * n_pieces(head_work(layer, run, 0, nullptr, nullptr));
-  return n;
+// Of all pieces of one KV head of every run; the other heads cost as much.
+uint64_t CachedAttention::step_cost(uint32_t layer) const {
+  uint64_t cost = 0;
+  for (const Run& run : runs_) {
+    const HeadWork work = head_work(layer, run, 0, nullptr, nullptr);
+    for (uint32_t piece = 0; piece < n_pieces(work); ++piece) cost += piece_cost(work, piece);
+  }
+  return cost;
 }
 
-// Pieces are counted through all runs and KV heads; each thread takes neighbouring ones, since a piece
-// fetches memory for the next.
+// All pieces lie in a row, as long as their costs; each thread takes those whose middle lies in its share, so
+// neighbouring ones, since a piece fetches memory for the next.
 void CachedAttention::attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth) {
   if (ith == 0) start_ = Clock::now();
   const ThreadSpace space = scratch_.thread(ith);
-  const uint32_t n = n_step_pieces(layer);
-  uint32_t piece = n * ith / nth;
-  const uint32_t last = n * (ith + 1) / nth;
-  uint32_t first = 0;
+  const uint64_t twice_all = 2 * step_cost(layer) * cache_->dims().n_kv_heads;
+  uint64_t twice_before = 0;
   for (const Run& run : runs_) {
     for (uint32_t kv_head = 0; kv_head < cache_->dims().n_kv_heads; ++kv_head) {
       const HeadWork work = head_work(layer, run, kv_head, q, out);
-      const uint32_t end = first + n_pieces(work);
-      for (; piece < std::min(end, last); ++piece) attend_piece(work, piece - first, space);
-      first = end;
+      for (uint32_t piece = 0; piece < n_pieces(work); ++piece) {
+        const uint64_t cost = piece_cost(work, piece);
+        const uint64_t middle = twice_before + cost;
+        if (middle * nth >= twice_all * ith && middle * nth < twice_all * (ith + 1))
+          attend_piece(work, piece, space);
+        twice_before += 2 * cost;
+      }
     }
   }
 }

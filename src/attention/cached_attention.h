@@ -81,7 +81,7 @@ class CachedAttention {
                        const float* key, const float* value, float* unrotated) const;
   void append(uint32_t layer, const float* k, const float* v, uint32_t ith, uint32_t nth);
   void attend(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
-  uint32_t n_step_pieces(uint32_t layer) const;
+  uint64_t step_cost(uint32_t layer) const;
   void join(uint32_t layer, const float* q, float* out, uint32_t ith, uint32_t nth);
   HeadWork head_work(uint32_t layer, const Run& run, uint32_t kv_head, const float* q, float* out) const;
 

@@ -54,6 +54,9 @@ struct HeadWork {
 
 uint32_t n_pieces(const HeadWork& work);
 
+// About how long a piece takes beside the others.
+uint64_t piece_cost(const HeadWork& work, uint32_t piece);
+
 // Computes piece 0 .. n_pieces - 1.
 void attend_piece(const HeadWork& work, uint32_t piece, const ThreadSpace& space);
 
