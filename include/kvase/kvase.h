@@ -21,6 +21,7 @@
 //   }
 #pragma once
 
+#include "kvase/calibrate.h"
 #include "kvase/chat.h"
 #include "kvase/engine.h"
 #include "kvase/error.h"

@@ -24,5 +24,6 @@ int score_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
+int calibrate_command(const Arguments& arguments);
 
 }  // namespace kvase::cli

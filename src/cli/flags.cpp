@@ -58,9 +58,13 @@ void require_model(const std::string& path) {
     throw Error(ErrorCode::invalid_argument, "no model given, allowed: -m FILE with a GGUF file");
 }
 
-void add_engine_flags(CLI::App& app, ModelOptions& model, EngineOptions& engine) {
-  add_number<uint32_t>(app, "-t,--threads", engine.n_threads, "CPU threads, 1 to 512 (default: all cores)")
+void add_threads_flag(CLI::App& app, uint32_t& n_threads) {
+  add_number<uint32_t>(app, "-t,--threads", n_threads, "CPU threads, 1 to 512 (default: all cores)")
       ->group("Model");
+}
+
+void add_engine_flags(CLI::App& app, ModelOptions& model, EngineOptions& engine) {
+  add_threads_flag(app, engine.n_threads);
   add_number<uint32_t>(
       app, "--ubatch-size", engine.n_ubatch,
       fmt::format("Also -ub. Most prompt tokens in one step, 1 to 4096 (default {}). More: faster prompts, "
@@ -133,8 +137,12 @@ void add_storage_flags(CLI::App& app, CacheOptions& cache) {
       "policies need none",
       "TOKENS")
       ->group("Cache");
-  add_row_type_flag(app, "--cache-type-k", "keys (also -ctk)", cache.type_k);
-  add_row_type_flag(app, "--cache-type-v", "values (also -ctv)", cache.type_v);
+  add_row_type_flags(app, cache.type_k, cache.type_v);
+}
+
+void add_row_type_flags(CLI::App& app, RowType& type_k, RowType& type_v) {
+  add_row_type_flag(app, "--cache-type-k", "keys (also -ctk)", type_k);
+  add_row_type_flag(app, "--cache-type-v", "values (also -ctv)", type_v);
 }
 
 void add_predict_flag(CLI::App& app, int64_t& n_predict) {

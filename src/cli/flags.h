@@ -16,6 +16,7 @@ void add_model_flag(CLI::App& app, std::string& path);
 // Throws Error(invalid_argument) if no model was given.
 void require_model(const std::string& path);
 
+void add_threads_flag(CLI::App& app, uint32_t& n_threads);
 void add_engine_flags(CLI::App& app, ModelOptions& model, EngineOptions& engine);
 
 void add_policy_flag(CLI::App& app, std::string& policy);
@@ -25,6 +26,7 @@ void add_policy_list_flag(CLI::App& app, std::vector<std::string>& policies);
 void add_shape_flags(CLI::App& app, CacheOptions& cache);
 // Rows, context and prefill.
 void add_storage_flags(CLI::App& app, CacheOptions& cache);
+void add_row_type_flags(CLI::App& app, RowType& type_k, RowType& type_v);
 
 // Most tokens to generate.
 void add_predict_flag(CLI::App& app, int64_t& n_predict);

@@ -21,7 +21,7 @@ struct Command {
   int (*run)(const Arguments&);
 };
 
-constexpr std::array<Command, 8> kCommands = {{
+constexpr std::array<Command, 9> kCommands = {{
     {"run", "generate text from a prompt", &run_command},
     {"chat", "talk with a model in the terminal", &chat_command},
     {"policies", "list the ways to choose what stays in the cache", &policies_command},
@@ -30,6 +30,7 @@ constexpr std::array<Command, 8> kCommands = {{
     {"bench", "measure speed and memory, and libllama beside them", &bench_command},
     {"eval", "measure what eviction costs in quality", &eval_command},
     {"inspect", "write a page that shows what the cache kept of a text", &inspect_command},
+    {"calibrate", "fit the maps that rebuild values from keys", &calibrate_command},
 }};
 
 std::string command_names() {

@@ -33,7 +33,7 @@ DecoderGraph Decoder::build(ggml_context* context, uint32_t n_tokens, uint32_t n
   for (uint32_t layer = 0; layer < params_->n_layers; ++layer) {
     const LayerWeights& weights = weights_->layers[layer];
     ggml_tensor* attended =
-        attention_block(context, layer, norm(context, x, weights.attn_norm), result.pos, attention);
+        attention_block(context, layer, norm(context, x, weights.attn_norm), attention, result);
     if (layer + 1 == params_->n_layers && result.outputs != nullptr) {
       attended = ggml_get_rows(context, attended, result.outputs);
       x = ggml_get_rows(context, x, result.outputs);
@@ -48,8 +48,8 @@ DecoderGraph Decoder::build(ggml_context* context, uint32_t n_tokens, uint32_t n
   return result;
 }
 
-ggml_tensor* Decoder::attention_block(ggml_context* context, uint32_t layer, ggml_tensor* x, ggml_tensor* pos,
-                                      CachedAttention& attention) const {
+ggml_tensor* Decoder::attention_block(ggml_context* context, uint32_t layer, ggml_tensor* x,
+                                      CachedAttention& attention, DecoderGraph& result) const {
   const LayerWeights& weights = weights_->layers[layer];
   const int64_t head_dim = params_->head_dim;
   const int64_t n_tokens = x->ne[1];
@@ -62,9 +62,10 @@ ggml_tensor* Decoder::attention_block(ggml_context* context, uint32_t layer, ggm
   if (weights.q_norm != nullptr) q = norm(context, q, weights.q_norm);
   if (weights.k_norm != nullptr) k = norm(context, k, weights.k_norm);
   const auto turn = [&](ggml_tensor* heads) {
-    return rotate(context, heads, pos, weights_->rope_freqs, params_->rope, family_->rope_pairing);
+    return rotate(context, heads, result.pos, weights_->rope_freqs, params_->rope, family_->rope_pairing);
   };
-  ggml_tensor* attended = attention.build(context, layer, turn(q), turn(k), v);
+  result.queries.push_back(turn(q));
+  ggml_tensor* attended = attention.build(context, layer, result.queries.back(), turn(k), v);
   return linear(context, weights.o, weights.o_bias, attended);
 }
 

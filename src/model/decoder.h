@@ -21,6 +21,9 @@ struct DecoderGraph {
   ggml_tensor* outputs =
       nullptr;  // i32 [n_outputs], in: places in the batch whose logits are wanted; null if all are
   ggml_tensor* logits = nullptr;  // f32 [n_vocab, n_outputs], out
+  // f32 [head_dim, n_heads, n_tokens] per layer, after RoPE. Out where they were made outputs before the
+  // graph got its memory.
+  std::vector<ggml_tensor*> queries = {};
 };
 
 class Decoder {
@@ -36,8 +39,8 @@ class Decoder {
                      CachedAttention& attention) const;
 
  private:
-  ggml_tensor* attention_block(ggml_context* context, uint32_t layer, ggml_tensor* x, ggml_tensor* pos,
-                               CachedAttention& attention) const;
+  ggml_tensor* attention_block(ggml_context* context, uint32_t layer, ggml_tensor* x,
+                               CachedAttention& attention, DecoderGraph& result) const;
   ggml_tensor* feed_forward(ggml_context* context, const LayerWeights& layer, ggml_tensor* x) const;
   ggml_tensor* norm(ggml_context* context, ggml_tensor* x, ggml_tensor* weight) const;
 
