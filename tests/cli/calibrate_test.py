@@ -97,6 +97,19 @@ class Calibrate(unittest.TestCase):
         self.refuse(command[:3] + ["-f", str(self.dir / "no.txt")] + command[5:], "no.txt")
         self.assertFalse((self.dir / "none.gguf").exists())
 
+    def test_maps_that_do_not_fit(self):
+        def plan(model, map_file):
+            return ["plan", "-m", model, "--kv", "vase-attnv+vector:map=" + map_file]
+
+        damaged = str(self.dir / "damaged.gguf")
+        Path(damaged).write_bytes(Path(self.map).read_bytes()[:-1])
+        self.refuse(plan(self.model, damaged), damaged, "file is truncated in tensor")
+        self.refuse(plan(self.toy("other.gguf", "--seed", "2"), self.map), "found a map of another model")
+        self.refuse(plan(self.toy("turned.gguf", "--freq-base", "500000"), self.map),
+                    "map of another RoPE setting: RoPE base: found 10000, allowed: 500000")
+        self.refuse(plan(self.model, self.model), "found no value map")
+        self.refuse(plan(self.model, str(self.dir / "no.gguf")), "cannot read")
+
 
 if __name__ == "__main__":
     KVASE, TOY_MODEL = sys.argv[1:3]
