@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // kvase bench: speed and memory at given context lengths, policy by policy, and libllama's beside them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,6 +26,7 @@
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/messages.h"
+#include "cli/progress.h"
 #include "cli/read_speed.h"
 #include "kvase/kvase.h"
 
@@ -220,20 +220,6 @@ void check_memory(const BenchFlags& flags, const ModelInfo& info, uint32_t n_pos
 // ---- the measurement
 // -----------------------------------------------------------------------------------------------
 
-// A line on a terminal that is overwritten as work goes on.
-class Progress {
- public:
-  void update(const std::string& text) const {
-    if (shown_) fmt::print(stderr, "\r\033[K{}", text);
-  }
-  ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  bool shown_ = isatty(STDERR_FILENO) == 1;
-};
-
 template <typename Value>
 std::optional<Value> optional_of(const nlohmann::json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<Value>());
@@ -386,7 +372,7 @@ class Bench {
 
   const BenchFlags* flags_;
   const BenchConditions* conditions_;
-  Progress progress_;
+  ProgressLine progress_;
 };
 
 std::vector<BenchRow> measure(const BenchFlags& flags, const BenchConditions& conditions) {
