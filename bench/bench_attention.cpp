@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attention/cached_attention.h"
+#include "bench/noise.h"
 #include "bench/read_floor.h"
 #include "tensor/compute.h"
 
@@ -32,18 +33,6 @@ struct Case {
   uint32_t n_layers = 12;
   uint32_t n_threads = 2;
   MassSpec mass = {};
-};
-
-// Values in [-1, 1) from a small linear congruential generator: the data does not matter, its spread does.
-class Noise {
- public:
-  float next() {
-    state_ = state_ * 1664525U + 1013904223U;
-    return static_cast<float>(static_cast<int32_t>(state_)) * 0x1p-31F;
-  }
-
- private:
-  uint32_t state_ = 1;
 };
 
 class Bench {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "bench/noise.h"
 #include "engine/event.h"
 
 namespace kvase {
@@ -22,18 +23,6 @@ constexpr uint32_t kModelLayers = 28;  // of Qwen3-0.6B, whose other numbers the
 constexpr uint32_t kKvHeads = 8;
 constexpr uint32_t kHeads = 16;
 constexpr uint32_t kHeadDim = 128;
-
-// Values in [-1, 1) from a small linear congruential generator: the data does not matter, its spread does.
-class Noise {
- public:
-  float next() {
-    state_ = state_ * 1664525U + 1013904223U;
-    return static_cast<float>(static_cast<int32_t>(state_)) * 0x1p-31F;
-  }
-
- private:
-  uint32_t state_ = 1;
-};
 
 class Bench {
  public:

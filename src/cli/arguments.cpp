@@ -37,6 +37,12 @@ bool takes_next(std::string_view argument) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}, see: {} --help", what, app.get_name()));
 }
 
+bool needs_quotes(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:=,";
+  return word.empty() || word.find_first_not_of(kPlain) != std::string::npos;
+}
+
 }  // namespace
 
 Arguments with_long_names(const Arguments& arguments) {
@@ -83,6 +89,27 @@ void refuse_number(const std::string& flag, std::string_view text, const std::st
 std::string long_name(const std::string& names) {
   const size_t comma = names.rfind(',');
   return comma == std::string::npos ? names : names.substr(comma + 1);
+}
+
+std::string command_line(const std::string& command, const Arguments& arguments) {
+  std::string line = command;
+  for (const std::string& word : arguments) {
+    std::string quoted;
+    for (const char character : word)
+      quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
+    line += needs_quotes(word) ? fmt::format(" '{}'", quoted) : fmt::format(" {}", word);
+  }
+  return line;
+}
+
+std::vector<std::string> split_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    parts.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
 }
 
 }  // namespace kvase::cli

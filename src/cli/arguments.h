@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "cli/command.h"
 
@@ -21,6 +22,12 @@ Arguments with_long_names(const Arguments& arguments);
 // Reads the arguments. False: help was asked for and printed, nothing is to be done.
 // Throws Error(invalid_argument).
 bool parse(CLI::App& app, const Arguments& arguments);
+
+// As it could be typed into a shell again.
+std::string command_line(const std::string& command, const Arguments& arguments);
+
+// The parts between commas, empty ones too; at least one.
+std::vector<std::string> split_commas(std::string_view text);
 
 [[noreturn]] void refuse_number(const std::string& flag, std::string_view text, const std::string& allowed);
 

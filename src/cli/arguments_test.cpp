@@ -99,5 +99,17 @@ TEST_F(ParseTest, ComplaintsNameTheCulprit) {
 
 TEST(OneLine, TakesControlCharactersOut) { EXPECT_EQ(one_line("a\nb\r\tc\x1B[0m"), "a?b??c?[0m"); }
 
+TEST(CommandLine, QuotesWhatAShellWouldTakeApart) {
+  EXPECT_EQ(command_line("kvase run", {"-p", "it's two", "", "--kv", "snapkv:smooth=max,kernel=7"}),
+            R"(kvase run -p 'it'\''s two' '' --kv snapkv:smooth=max,kernel=7)");
+}
+
+TEST(SplitCommas, KeepsEmptyParts) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(split_commas(""), Parts{""});
+  EXPECT_EQ(split_commas("a"), Parts{"a"});
+  EXPECT_EQ(split_commas("1,,2,"), (Parts{"1", "", "2", ""}));
+}
+
 }  // namespace
 }  // namespace kvase::cli

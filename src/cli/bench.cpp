@@ -79,14 +79,11 @@ Examples:
 
 std::vector<uint32_t> parse_contexts(const std::string& text) {
   std::vector<uint32_t> contexts;
-  size_t start = 0;
-  while (start <= text.size()) {
-    const size_t end = std::min(text.find(',', start), text.size());
-    const auto n = parse_number<uint32_t>("-c", std::string_view(text).substr(start, end - start));
+  for (const std::string& part : split_commas(text)) {
+    const auto n = parse_number<uint32_t>("-c", part);
     if (n < 1 || n > kMostContext)
       refuse_number("-c", text, fmt::format("numbers from 1 to {}, as 128,4096", kMostContext));
     contexts.push_back(n);
-    start = end + 1;
   }
   std::ranges::sort(contexts);
   contexts.erase(std::ranges::unique(contexts).begin(), contexts.end());
@@ -117,15 +114,9 @@ void add_flags(CLI::App& app, BenchFlags& flags) {
       ->group("Measurement");
   add_number<uint32_t>(app, "--repeat", flags.n_rounds, "Rounds, 1 to 100 (default 3)")->group("Measurement");
   app.add_flag("--peer", flags.peer, "Measure libllama on the same file too")->group("Measurement");
-  app.add_option_function<std::vector<std::string>>(
-         "--kv", [&flags](const std::vector<std::string>& texts) { flags.policies = texts; },
-         "Policy to measure; give it again for more (default: full and vase-attnv)")
-      ->type_name("POLICY")
-      ->type_size(1)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Cache");
+  add_policy_list_flag(app, flags.policies);
+  app.get_option("--kv")->description(
+      "Policy to measure; give it again for more (default: full and vase-attnv)");
   add_shape_flags(app, flags.engine.cache);
   app.add_option("--svg", flags.svg, "Also draw tokens per second against -c, as SVG, into this file")
       ->type_name("FILE")
@@ -424,13 +415,12 @@ int bench_command(const Arguments& arguments) {
   complete(flags);
   check_flags(flags);
   const ModelInfo info = read_model_info(flags.model.path);
-  const BenchConditions conditions{.model = flags.model.path,
-                                   .n_threads = flags.engine.n_threads,
-                                   .n_ubatch = flags.engine.n_ubatch,
-                                   .n_sequences = flags.engine.n_sequences,
-                                   .n_prompt = flags.n_prompt,
-                                   .n_gen = round_up_to_intervals(flags, info),
-                                   .read_speed = read_bytes_per_second(flags.engine.n_threads)};
+  BenchConditions conditions{.model = flags.model.path,
+                             .n_threads = flags.engine.n_threads,
+                             .n_ubatch = flags.engine.n_ubatch,
+                             .n_sequences = flags.engine.n_sequences,
+                             .n_prompt = flags.n_prompt,
+                             .n_gen = round_up_to_intervals(flags, info)};
   check_memory(flags, info,
                std::max(flags.n_prompt, flags.contexts.back() + flags.n_rounds * conditions.n_gen));
   if (conditions.n_gen != flags.n_gen) {
@@ -441,6 +431,7 @@ int bench_command(const Arguments& arguments) {
   std::ofstream svg = open_to_write(flags.svg);
   double load = 0;
   getloadavg(&load, 1);
+  conditions.read_speed = read_bytes_per_second(flags.engine.n_threads);
   const std::vector<BenchRow> rows = measure(flags, conditions);
   if (svg.is_open()) svg << bench_chart(conditions, info, rows);
   if (!flags.json) print_report(flags, conditions, info, rows, load);

@@ -50,12 +50,6 @@ void print_help() {
       "`kvase eval merge` makes one report of them.\n");
 }
 
-bool needs_quotes(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:=,";
-  return word.empty() || word.find_first_not_of(kPlain) != std::string::npos;
-}
-
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
@@ -73,15 +67,12 @@ int eval_command(const Arguments& arguments) {
               fmt::format("eval: unknown measurement \"{}\", allowed: {}", name, names()));
 }
 
-std::string command_line(const std::string& command, const Arguments& arguments) {
-  std::string line = command;
-  for (const std::string& word : arguments) {
-    std::string quoted;
-    for (const char character : word)
-      quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
-    line += needs_quotes(word) ? fmt::format(" '{}'", quoted) : fmt::format(" {}", word);
-  }
-  return line;
+void add_shard_flag(CLI::App& app, eval::Shard& shard) {
+  app.add_option_function<std::string>(
+         "--shard", [&shard](const std::string& text) { shard = eval::parse_shard(text); },
+         "Do only part i of n, for `kvase eval merge`")
+      ->type_name("i/n")
+      ->group("Output");
 }
 
 void print_table(const report::Table& report_table) {

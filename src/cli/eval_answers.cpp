@@ -179,11 +179,7 @@ void add_answer_flags(CLI::App& app, AnswerFlags& flags) {
                  "Policy that others are compared with (default: full if it is measured, else the best)")
       ->type_name("POLICY")
       ->group("Output");
-  app.add_option_function<std::string>(
-         "--shard", [&flags](const std::string& text) { flags.shard = eval::parse_shard(text); },
-         "Do only part i of n, for `kvase eval merge`")
-      ->type_name("i/n")
-      ->group("Output");
+  add_shard_flag(app, flags.shard);
   add_json_flag(app, flags.json, "One JSON object per policy and budget on stdout instead of the tables");
 }
 

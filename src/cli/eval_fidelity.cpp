@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,14 +59,7 @@ Examples:
 // "a,b,c", and again.
 std::vector<std::string> split(const std::vector<std::string>& texts) {
   std::vector<std::string> parts;
-  for (const std::string& text : texts) {
-    size_t start = 0;
-    while (start <= text.size()) {
-      const size_t end = std::min(text.find(',', start), text.size());
-      parts.push_back(text.substr(start, end - start));
-      start = end + 1;
-    }
-  }
+  for (const std::string& text : texts) std::ranges::move(split_commas(text), std::back_inserter(parts));
   return parts;
 }
 
@@ -123,11 +117,7 @@ void add_flags(CLI::App& app, FidelityFlags& flags) {
                  "Policy that the report compares others with (default vase-attnv)")
       ->type_name("POLICY")
       ->group("Output");
-  app.add_option_function<std::string>(
-         "--shard", [&flags](const std::string& text) { flags.shard = eval::parse_shard(text); },
-         "Do only part i of n, for `kvase eval merge`")
-      ->type_name("i/n")
-      ->group("Output");
+  add_shard_flag(app, flags.shard);
   add_json_flag(app, flags.json, "One JSON object per row on stdout instead of the tables");
   finish_help(app, kFooter);
 }

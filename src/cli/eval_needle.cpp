@@ -53,11 +53,8 @@ void add_list(CLI::App& app, const std::string& name, std::vector<Number>& targe
          name,
          [&target, name](const std::string& text) {
            target.clear();
-           for (size_t start = 0; start <= text.size();) {
-             const size_t end = std::min(text.find(',', start), text.size());
-             target.push_back(parse_number<Number>(name, std::string_view(text).substr(start, end - start)));
-             start = end + 1;
-           }
+           for (const std::string& part : split_commas(text))
+             target.push_back(parse_number<Number>(name, part));
          },
          help)
       ->type_name("N,...")

@@ -183,6 +183,12 @@ void add_chat_flags(CLI::App& app, ChatFlags& chat) {
       ->group("Chat");
 }
 
+void check_chat_flags(bool is_chat, const ChatFlags& chat) {
+  if (is_chat || !chat.given()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "--system-prompt, --chat-template, --think or --think-budget without --chat, allowed: with it");
+}
+
 void add_sampling_flags(CLI::App& app, SamplingOptions& sampling, std::optional<uint64_t>& seed) {
   const auto read_seed = [&seed](const std::string& text) {
     if (text == "-1") {

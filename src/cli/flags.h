@@ -43,6 +43,8 @@ struct ChatFlags {
   }
 };
 void add_chat_flags(CLI::App& app, ChatFlags& chat);
+// Throws Error(invalid_argument) if one was given without --chat, where it would do nothing.
+void check_chat_flags(bool is_chat, const ChatFlags& chat);
 
 // `seed` stays empty for -1: a random one is wanted.
 void add_sampling_flags(CLI::App& app, SamplingOptions& sampling, std::optional<uint64_t>& seed);

@@ -90,33 +90,14 @@ std::vector<uint32_t> parse_layers(std::string_view text, uint32_t n_layers) {
     refuse_number("--layers", text,
                   fmt::format("all, or different numbers from 0 to {} as 0,5,11", n_layers - 1));
   };
-  for (size_t first = 0; first <= text.size();) {
-    const size_t comma = std::min(text.find(',', first), text.size());
-    const auto layer = parse_number<uint32_t>("--layers", text.substr(first, comma - first));
+  for (const std::string& part : split_commas(text)) {
+    const auto layer = parse_number<uint32_t>("--layers", part);
     if (layer >= n_layers) refuse();
     layers.push_back(layer);
-    first = comma + 1;
   }
   std::ranges::sort(layers);
   if (std::ranges::adjacent_find(layers) != layers.end()) refuse();
   return layers;
-}
-
-// As it would be typed into a shell again.
-std::string command_text(const Arguments& arguments) {
-  std::string command = "kvase inspect";
-  for (const std::string& argument : arguments) {
-    constexpr std::string_view kPlain =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,%@";
-    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
-      command += " " + argument;
-      continue;
-    }
-    command += " '";
-    for (const char c : argument) command += c == '\'' ? "'\\''" : std::string(1, c);
-    command += "'";
-  }
-  return command;
 }
 
 Json json_of_run(const Engine& engine, const InspectFlags& flags, const GenerateResult& result) {
@@ -199,11 +180,9 @@ void check_writable(const std::string& path) {
 }
 
 void check_flags(const InspectFlags& flags) {
-  const auto refuse = [](const char* message) { throw Error(ErrorCode::invalid_argument, message); };
-  if (flags.out.empty()) refuse("no page given, allowed: -o FILE, to be written");
-  if (!flags.is_chat && flags.chat.given()) {
-    refuse("--system-prompt, --chat-template, --think or --think-budget without --chat, allowed: with it");
-  }
+  if (flags.out.empty())
+    throw Error(ErrorCode::invalid_argument, "no page given, allowed: -o FILE, to be written");
+  check_chat_flags(flags.is_chat, flags.chat);
 }
 
 }  // namespace
@@ -237,7 +216,7 @@ int inspect_command(const Arguments& arguments) {
 
   const std::string page =
       inspect_page({{"run", json_of_run(engine, flags, result)},
-                    {"command", command_text(arguments)},
+                    {"command", command_line("kvase inspect", arguments)},
                     {"text", json_of_text(pieces_of(model, request.prompt, result.tokens))},
                     {"layers", json_of_record(record)}});
   report::write_file(flags.out, page);

@@ -263,9 +263,7 @@ void check_combinations(const RunFlags& flags) {
   if (flags.prompts && (flags.prompt || flags.file))
     refuse("--prompts and --prompt or --file given, allowed: one of them");
   if (flags.out && !flags.prompts) refuse("--out without --prompts, allowed: with it");
-  if (!flags.is_chat && flags.chat.given()) {
-    refuse("--system-prompt, --chat-template, --think or --think-budget without --chat, allowed: with it");
-  }
+  check_chat_flags(flags.is_chat, flags.chat);
 }
 
 }  // namespace
