@@ -16,7 +16,6 @@
 
 #include "attention/reference.h"
 #include "base/random.h"
-#include "golden/golden_file.h"
 #include "tensor/compute.h"
 
 namespace kvase {
@@ -655,98 +654,6 @@ TEST(ApproximateTier, ResidualsAreThoseOfTheExactRows) {
       for (uint32_t channel = 0; channel < f.setup.head_dim; ++channel)
         expected += std::pow(double{values[first + channel]} - rebuilt[channel], 2);
       ASSERT_NEAR(residuals[slot], expected, 1e-4 * expected) << "slot " << slot << " pos " << pos;
-    }
-  }
-}
-
-RopeSetting golden_rope(const golden::File& file, const std::string& name) {
-  const auto counts = file.tensor<int32_t>(name + ".rope");
-  const auto numbers = file.tensor<float>(name + ".rope_numbers");
-  RopeSetting rope = {.n_rot = static_cast<uint32_t>(counts[0]),
-                      .pairs = counts[1] != 0 ? RopePairs::half_split : RopePairs::adjacent,
-                      .freq_base = numbers[0],
-                      .freq_scale = numbers[1],
-                      .ext_factor = numbers[2],
-                      .attn_factor = numbers[3],
-                      .beta_fast = numbers[4],
-                      .beta_slow = numbers[5],
-                      .n_ctx_orig = static_cast<uint32_t>(counts[2])};
-  if (file.has(name + ".divisors")) rope.divisors = file.tensor<float>(name + ".divisors");
-  return rope;
-}
-
-// One token's attention over both tiers, the token itself not among the slots.
-std::vector<float> golden_output(const golden::File& file, const std::string& name,
-                                 const std::string& prefix) {
-  const auto keys = file.tensor<float>(name + ".k"), values = file.tensor<float>(name + ".v");
-  const auto q = file.tensor<float>(name + ".q");
-  const auto pos = file.tensor<int32_t>(name + ".pos");
-  const auto exact = file.tensor<int32_t>(prefix + "exact"), approx = file.tensor<int32_t>(prefix + "approx");
-  const uint32_t head_dim = file.size(name + ".k", 0), n_kv_heads = file.size(name + ".k", 2);
-  const uint32_t group = file.size(name + ".q", 1) / n_kv_heads;
-  const size_t n = pos.size(), n_approx = approx.size() / n_kv_heads, n_exact = exact.size() / n_kv_heads;
-  const LayerMap map = {.mode = TierMode::linear,
-                        .head_dim = head_dim,
-                        .weight = file.tensor<float>(name + ".weight"),
-                        .bias = file.tensor<float>(name + ".bias")};
-  const RopeTable rope(golden_rope(file, name), head_dim);
-  const Scratch scratch({.n_threads = 1,
-                         .n_sequences = 1,
-                         .n_kv_heads = n_kv_heads,
-                         .head_dim = head_dim,
-                         .tile_rows = round_up(size_t{tile_tokens(group)} * group, kRowPad),
-                         .max_slots = n});
-  const StepToken token = {.pos = pos.back() + 1};
-  std::vector<float> out(q.size());
-  for (uint32_t kv_head = 0; kv_head < n_kv_heads; ++kv_head) {
-    std::vector<float> head_keys, head_values;
-    std::vector<int32_t> head_pos;
-    const auto add = [&](const std::vector<int32_t>& slots, size_t count) {
-      for (size_t index = kv_head * count; index < (kv_head + 1) * count; ++index) {
-        const auto slot = static_cast<size_t>(slots[index]);
-        const auto first = static_cast<ptrdiff_t>((kv_head * n + slot) * head_dim);
-        head_keys.insert(head_keys.end(), keys.begin() + first, keys.begin() + first + head_dim);
-        head_values.insert(head_values.end(), values.begin() + first, values.begin() + first + head_dim);
-        head_pos.push_back(pos[slot]);
-      }
-    };
-    add(approx, n_approx);
-    add(exact, n_exact);
-    HeadWork work;
-    work.head = {.type_k = GGML_TYPE_F32,
-                 .type_v = GGML_TYPE_F32,
-                 .keys = reinterpret_cast<const std::byte*>(head_keys.data()),
-                 .values = reinterpret_cast<const std::byte*>(head_values.data()),
-                 .pos = head_pos.data(),
-                 .head_dim = head_dim,
-                 .n_slots = head_pos.size()};
-    work.step = {.q = q.data() + size_t{kv_head} * group * head_dim,
-                 .token_stride = q.size(),
-                 .tokens = &token,
-                 .n_tokens = 1,
-                 .group = group,
-                 .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
-    work.out = out.data() + size_t{kv_head} * group * head_dim;
-    work.length = static_cast<uint32_t>(head_pos.size());
-    work.slots = {.n_approximate = static_cast<uint32_t>(n_approx), .n_slots = work.length};
-    work.stand = {.map = &map, .rope = &rope, .kv_head = kv_head};
-    work.space = scratch.head(0, kv_head);
-    for (uint32_t piece = 0; piece < n_pieces(work); ++piece) attend_piece(work, piece, scratch.thread(0));
-    join_output(work, scratch.thread(0));
-  }
-  return out;
-}
-
-// The reference's outputs, for every RoPE variant and both routings.
-TEST(ApproximateTier, AgreesWithTheReference) {
-  const golden::File file(golden::folder() + "/value_map.gguf");
-  for (const std::string& name : file.texts("name")) {
-    for (const std::string& prefix : {name + ".", name + ".weighted_"}) {
-      SCOPED_TRACE(prefix);
-      const auto expected = file.tensor<double>(prefix + "out");
-      const std::vector<float> out = golden_output(file, name, prefix);
-      ASSERT_EQ(out.size(), expected.size());
-      for (size_t index = 0; index < out.size(); ++index) ASSERT_NEAR(out[index], expected[index], 1e-4);
     }
   }
 }

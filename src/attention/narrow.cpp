@@ -15,6 +15,7 @@
 #include <bit>
 #include <cstring>
 
+#include "attention/unrotated-inl.h"
 #include "attention/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -161,28 +162,29 @@ using DotBlock = void (*)(const std::byte* keys, size_t n, size_t head_dim, cons
 using AddBlock = void (*)(const std::byte* values, size_t n, size_t head_dim, const float* weights,
                           const float* shrink, float* acc, const std::byte* ahead);
 
-template <typename T>
-DotBlock dot_block_of(size_t n_rows) {
-  constexpr DotBlock kLoops[kFewRows] = {dot_block<T, 1>, dot_block<T, 2>, dot_block<T, 3>, dot_block<T, 4>,
-                                         dot_block<T, 5>, dot_block<T, 6>, dot_block<T, 7>, dot_block<T, 8>};
-  return kLoops[n_rows - 1];
-}
+using AddUnrotated = void (*)(const std::byte* keys, const int32_t* pos, size_t n, size_t head_dim,
+                              const RopeTurns& turns, const float* weights, const float* shrink, float* acc);
+
+// The loops of one row type and number of rows.
+struct Loops {
+  DotBlock dot;
+  AddBlock add;
+  AddUnrotated add_unrotated;
+};
+
+template <typename T, size_t kRows>
+inline constexpr Loops kLoops = {dot_block<T, kRows>, add_block<T, kRows>, add_unrotated_block<T, kRows>};
 
 template <typename T>
-AddBlock add_block_of(size_t n_rows) {
-  constexpr AddBlock kLoops[kFewRows] = {add_block<T, 1>, add_block<T, 2>, add_block<T, 3>, add_block<T, 4>,
-                                         add_block<T, 5>, add_block<T, 6>, add_block<T, 7>, add_block<T, 8>};
-  return kLoops[n_rows - 1];
+Loops loops_of(size_t n_rows) {
+  constexpr Loops kByRows[kFewRows] = {kLoops<T, 1>, kLoops<T, 2>, kLoops<T, 3>, kLoops<T, 4>,
+                                       kLoops<T, 5>, kLoops<T, 6>, kLoops<T, 7>, kLoops<T, 8>};
+  return kByRows[n_rows - 1];
 }
 
-DotBlock choose_dot_block(ggml_type type, size_t n_rows) {
-  if (type == GGML_TYPE_F32) return dot_block_of<float>(n_rows);
-  return type == GGML_TYPE_F16 ? dot_block_of<hwy::float16_t>(n_rows) : dot_block_of<hwy::bfloat16_t>(n_rows);
-}
-
-AddBlock choose_add_block(ggml_type type, size_t n_rows) {
-  if (type == GGML_TYPE_F32) return add_block_of<float>(n_rows);
-  return type == GGML_TYPE_F16 ? add_block_of<hwy::float16_t>(n_rows) : add_block_of<hwy::bfloat16_t>(n_rows);
+Loops choose_loops(ggml_type type, size_t n_rows) {
+  if (type == GGML_TYPE_F32) return loops_of<float>(n_rows);
+  return type == GGML_TYPE_F16 ? loops_of<hwy::float16_t>(n_rows) : loops_of<hwy::bfloat16_t>(n_rows);
 }
 
 // out = scale * q, one vector of channels of every row after the other: [kLanes, n_rows, head_dim / kLanes].
@@ -195,19 +197,6 @@ void pack_queries(const Tile& tile, size_t head_dim, float* out) {
                  out + channel * n_rows + row * kLanes);
     }
   }
-}
-
-template <typename T>
-void unpack_of(const std::byte* rows, size_t n, float* HWY_RESTRICT out) {
-  const T* HWY_RESTRICT from = reinterpret_cast<const T*>(rows);
-  for (size_t index = 0; index < n; index += kLanes) hn::StoreU(load(from + index), Floats(), out + index);
-}
-
-// n elements as f32, a multiple of kLanes.
-void unpack(ggml_type type, const std::byte* rows, size_t n, float* out) {
-  if (type == GGML_TYPE_F32) return unpack_of<float>(rows, n, out);
-  if (type == GGML_TYPE_F16) return unpack_of<hwy::float16_t>(rows, n, out);
-  unpack_of<hwy::bfloat16_t>(rows, n, out);
 }
 
 // Hides slots younger than their query, and the places past the last slot.
@@ -228,9 +217,8 @@ void attend_narrow(const KvHead& head, const Tile& tile, size_t first, size_t la
   const size_t n_rows = tile.n_rows();
   const size_t key_bytes = ggml_row_size(head.type_k, static_cast<int64_t>(head.head_dim));
   const size_t value_bytes = ggml_row_size(head.type_v, static_cast<int64_t>(head.head_dim));
-  const DotBlock dot = choose_dot_block(head.type_k, n_rows);
-  const AddBlock add = choose_add_block(head.type_v, n_rows);
-  const AddBlock add_unrotated = choose_add_block(GGML_TYPE_F32, n_rows);
+  const Loops of_keys = choose_loops(head.type_k, n_rows);
+  const Loops of_values = choose_loops(head.type_v, n_rows);
   const bool tape_rows = tape && !tape->joined();
   pack_queries(tile, head.head_dim, scratch.q);
   for (size_t start = first, block = 0; start < last; start += kBlock, ++block) {
@@ -241,20 +229,18 @@ void attend_narrow(const KvHead& head, const Tile& tile, size_t first, size_t la
     const bool is_last = start + kBlock >= head.n_slots;  // then there is nothing more to fetch
     const std::byte* next_keys = is_last ? keys : keys + kBlock * key_bytes;
     const std::byte* values = head.values ? head.values + start * value_bytes : next_keys;
-    dot(keys, n, head.head_dim, scratch.q, weights, values);
+    of_keys.dot(keys, n, head.head_dim, scratch.q, weights, values);
     mask_block(head.pos + start, n, tile, weights);
     if (tape && tape->joined()) tape_joined(weights, tile, *tape, block);
     for (size_t row = 0; row < n_rows; ++row)
       scratch.shrink[row] = softmax_step(weights + row * kBlock, state.max[row], state.sum[row]);
     if (tape_rows) std::copy_n(state.max, n_rows, tape->maxima + block * n_rows);
     if (head.unrotates) {
-      unpack(head.type_k, keys, n * head.head_dim, scratch.values);
-      head.unrotates->unrotate_rows(scratch.values, head.pos + start, n);
-      const auto* unrotated = reinterpret_cast<const std::byte*>(scratch.values);
-      add_unrotated(unrotated, n, head.head_dim, weights, scratch.shrink, state.acc, unrotated);
+      of_keys.add_unrotated(keys, head.pos + start, n, head.head_dim, head.unrotates->turns(), weights,
+                            scratch.shrink, state.acc);
     }
     if (!head.values) continue;
-    add(values, n, head.head_dim, weights, scratch.shrink, state.acc, is_last ? values : next_keys);
+    of_values.add(values, n, head.head_dim, weights, scratch.shrink, state.acc, is_last ? values : next_keys);
   }
 }
 

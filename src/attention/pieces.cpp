@@ -277,16 +277,16 @@ void join_part_mass(const HeadWork& work) {
 
 uint32_t n_pieces(const HeadWork& work) { return fits_tile(work) ? work.slots.n_chunks() : n_parts(work); }
 
-// Per slot and query row 2 for both products, 1 for logits alone, 6 where keys are un-rotated: measured with
+// Per slot and query row 3 for both products, 2 for logits alone, 4 where keys are un-rotated: measured with
 // a group of 3 and a head size of 64.
 uint64_t piece_cost(const HeadWork& work, uint32_t piece) {
   if (!fits_tile(work)) {
     const uint32_t n_tiles_in = first_tile(work, piece + 1) - first_tile(work, piece);
-    return uint64_t{2} * n_tiles_in * tile_tokens(work.step.group) * work.step.group * work.slots.n_slots;
+    return uint64_t{3} * n_tiles_in * tile_tokens(work.step.group) * work.step.group * work.slots.n_slots;
   }
   const SlotRange slots = work.slots.chunk(piece);
   const bool is_exact = slots.first >= work.slots.n_approximate;
-  const uint64_t per_slot = is_exact ? 2 : work.stand.rope ? 6 : 1;
+  const uint64_t per_slot = is_exact ? 3 : work.stand.rope ? 4 : 2;
   return per_slot * slots.size() * work.step.n_rows();
 }
 

@@ -21,23 +21,23 @@ inline constexpr size_t kLanes = hn::MaxLanes(Floats());
 // Independent sums that fit into registers and hide the latency of a multiply-add; 16 of 32, or 8 of 16.
 inline constexpr size_t kSums = kLanes == 16 ? 16 : 8;
 
-// One vector of row elements as f32.
-HWY_INLINE FloatVec load(const float* p) { return hn::LoadU(Floats(), p); }
-HWY_INLINE FloatVec load(const hwy::float16_t* p) {
-  return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p));
+// Row elements as f32: as many as D has lanes, one vector, one element.
+template <typename D, typename T>
+HWY_INLINE hn::Vec<D> load_as(D d, const T* p) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), p));
 }
-HWY_INLINE FloatVec load(const hwy::bfloat16_t* p) {
-  return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p));
+template <typename D>
+HWY_INLINE hn::Vec<D> load_as(D d, const float* p) {
+  return hn::LoadU(d, p);
 }
-
-// One element, past the last whole vector.
+template <typename T>
+HWY_INLINE FloatVec load(const T* p) {
+  return load_as(Floats(), p);
+}
 using OneFloat = hn::CappedTag<float, 1>;
-HWY_INLINE float one(const float* p) { return *p; }
-HWY_INLINE float one(const hwy::float16_t* p) {
-  return hn::GetLane(hn::PromoteTo(OneFloat(), hn::LoadU(hn::Rebind<hwy::float16_t, OneFloat>(), p)));
-}
-HWY_INLINE float one(const hwy::bfloat16_t* p) {
-  return hn::GetLane(hn::PromoteTo(OneFloat(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, OneFloat>(), p)));
+template <typename T>
+HWY_INLINE float one(const T* p) {
+  return hn::GetLane(load_as(OneFloat(), p));
 }
 
 // exp(x) for x <= 0, relative error below 3e-7; 0 below -87, where floats near their smallest normal.

@@ -11,78 +11,35 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "value_map/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvase {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, 16>;
-using OneFloat = hn::CappedTag<float, 1>;
-
-template <typename D>
-struct Turn {
-  hn::Vec<D> cosine, sine;
-};
-
-// The turn of pairs `pair`, `pair + 1`, ... by a position. Its two higher digits are 0 below 65,536.
-template <typename D>
-HWY_INLINE Turn<D> turn_of(D d, const float* HWY_RESTRICT table, size_t n_pairs, uint32_t pos, size_t pair) {
-  const auto digit = [&](size_t level) HWY_ATTR {
-    const float* row = table + (level * 256 + (pos >> (8 * level) & 255)) * 2 * n_pairs + pair;
-    return Turn<D>{hn::LoadU(d, row), hn::LoadU(d, row + n_pairs)};
-  };
-  const auto add = [](const Turn<D>& a, const Turn<D>& b) HWY_ATTR {
-    return Turn<D>{hn::NegMulAdd(a.sine, b.sine, hn::Mul(a.cosine, b.cosine)),
-                   hn::MulAdd(a.sine, b.cosine, hn::Mul(a.cosine, b.sine))};
-  };
-  Turn<D> turn = add(digit(0), digit(1));
-  if (pos >= 65536) turn = add(turn, add(digit(2), digit(3)));
-  return turn;
+template <RopePairs kPairs, typename D>
+HWY_INLINE void unrotate_pairs(D d, const RopeTurns& turns, uint32_t pos, size_t pair, float* row) {
+  const Pairs<D> pairs = load_pairs<kPairs>(d, row, turns.n_pairs, pair);
+  store_pairs<kPairs>(d, turn_back(turn_of(d, turns, pos, pair), pairs), row, turns.n_pairs, pair);
 }
 
-// Turns one vector of pairs back.
-template <typename D>
-HWY_INLINE void turn_back_split(D d, const Turn<D>& turn, size_t n_pairs, float* HWY_RESTRICT row) {
-  const auto x = hn::LoadU(d, row), y = hn::LoadU(d, row + n_pairs);
-  hn::StoreU(hn::MulAdd(y, turn.sine, hn::Mul(x, turn.cosine)), d, row);
-  hn::StoreU(hn::NegMulAdd(x, turn.sine, hn::Mul(y, turn.cosine)), d, row + n_pairs);
-}
-
-template <typename D>
-HWY_INLINE void turn_back_adjacent(D d, const Turn<D>& turn, float* HWY_RESTRICT row) {
-  hn::Vec<D> x, y;
-  hn::LoadInterleaved2(d, row, x, y);
-  hn::StoreInterleaved2(hn::MulAdd(y, turn.sine, hn::Mul(x, turn.cosine)),
-                        hn::NegMulAdd(x, turn.sine, hn::Mul(y, turn.cosine)), d, row);
-}
-
-void unrotate_split(const float* HWY_RESTRICT table, size_t n_pairs, size_t head_dim, const int32_t* pos,
-                    size_t n, float* HWY_RESTRICT rows) {
-  const Floats d;
-  const OneFloat one;
+template <RopePairs kPairs>
+void unrotate(const RopeTurns& turns, size_t head_dim, const int32_t* pos, size_t n, float* rows) {
+  const hn::CappedTag<float, 16> d;
+  const hn::CappedTag<float, 1> one;
   for (size_t index = 0; index < n; ++index, rows += head_dim) {
     const auto at = static_cast<uint32_t>(pos[index]);
     size_t pair = 0;
-    for (; pair + hn::Lanes(d) <= n_pairs; pair += hn::Lanes(d))
-      turn_back_split(d, turn_of(d, table, n_pairs, at, pair), n_pairs, rows + pair);
-    for (; pair < n_pairs; ++pair)
-      turn_back_split(one, turn_of(one, table, n_pairs, at, pair), n_pairs, rows + pair);
+    for (; pair + hn::Lanes(d) <= turns.n_pairs; pair += hn::Lanes(d))
+      unrotate_pairs<kPairs>(d, turns, at, pair, rows);
+    for (; pair < turns.n_pairs; ++pair) unrotate_pairs<kPairs>(one, turns, at, pair, rows);
   }
 }
 
-void unrotate_adjacent(const float* HWY_RESTRICT table, size_t n_pairs, size_t head_dim, const int32_t* pos,
-                       size_t n, float* HWY_RESTRICT rows) {
-  const Floats d;
-  const OneFloat one;
-  for (size_t index = 0; index < n; ++index, rows += head_dim) {
-    const auto at = static_cast<uint32_t>(pos[index]);
-    size_t pair = 0;
-    for (; pair + hn::Lanes(d) <= n_pairs; pair += hn::Lanes(d))
-      turn_back_adjacent(d, turn_of(d, table, n_pairs, at, pair), rows + 2 * pair);
-    for (; pair < n_pairs; ++pair)
-      turn_back_adjacent(one, turn_of(one, table, n_pairs, at, pair), rows + 2 * pair);
-  }
+void unrotate_rows(const RopeTurns& turns, size_t head_dim, const int32_t* pos, size_t n, float* rows) {
+  if (turns.pairs == RopePairs::half_split)
+    return unrotate<RopePairs::half_split>(turns, head_dim, pos, n, rows);
+  unrotate<RopePairs::adjacent>(turns, head_dim, pos, n, rows);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -93,8 +50,7 @@ HWY_AFTER_NAMESPACE();
 namespace kvase {
 namespace {
 
-HWY_EXPORT(unrotate_split);
-HWY_EXPORT(unrotate_adjacent);
+HWY_EXPORT(unrotate_rows);
 
 constexpr size_t kDigits = 4;
 constexpr size_t kBase = 256;
@@ -135,11 +91,7 @@ RopeTable::RopeTable(const RopeSetting& setting, uint32_t head_dim)
 }
 
 void RopeTable::unrotate_rows(float* rows, const int32_t* pos, size_t n) const {
-  if (pairs_ == RopePairs::half_split) {
-    HWY_DYNAMIC_DISPATCH(unrotate_split)(table_.data(), n_pairs_, head_dim_, pos, n, rows);
-  } else {
-    HWY_DYNAMIC_DISPATCH(unrotate_adjacent)(table_.data(), n_pairs_, head_dim_, pos, n, rows);
-  }
+  HWY_DYNAMIC_DISPATCH(unrotate_rows)(turns(), head_dim_, pos, n, rows);
 }
 
 }  // namespace kvase

@@ -16,6 +16,15 @@
 
 namespace kvase {
 
+// What kernels read of a table.
+struct RopeTurns {
+  // Cosines, then sines, of one digit's angles: [n_pairs, 2, 256, 4 digits]. The lowest digit's are divided
+  // by the rotation's magnitude.
+  const float* table = nullptr;
+  size_t n_pairs = 0;
+  RopePairs pairs = RopePairs::half_split;
+};
+
 class RopeTable {
  public:
   RopeTable() = default;  // rotates nothing
@@ -23,6 +32,7 @@ class RopeTable {
   RopeTable(const RopeSetting& setting, uint32_t head_dim);
 
   size_t bytes() const { return table_.size() * sizeof(float); }
+  RopeTurns turns() const { return {table_.data(), n_pairs_, pairs_}; }
 
   // Keys after RoPE to keys before it, in place. Allocates nothing.
   //   rows  f32 [head_dim, n]
@@ -33,8 +43,6 @@ class RopeTable {
   uint32_t head_dim_ = 0;
   uint32_t n_pairs_ = 0;
   RopePairs pairs_ = RopePairs::half_split;
-  // Cosines, then sines, of one digit's angles: [n_pairs, 2, 256, 4 digits]. The lowest digit's are divided
-  // by the rotation's magnitude.
   std::vector<float> table_;
 };
 

@@ -66,6 +66,14 @@ inline EngineOptions options_for(const std::string& policy, Shape shape, uint32_
   return options;
 }
 
+inline EngineOptions full_cache(uint32_t n_ctx) {
+  EngineOptions options;
+  options.cache.policy = "full";
+  options.cache.n_ctx = n_ctx;
+  options.n_threads = 1;
+  return options;
+}
+
 inline const ToyFile& toy() {
   // Q8_0: a matmul row does not depend on how many rows there are, so steps of other sizes give the same
   // bits.
