@@ -15,6 +15,9 @@ namespace kvase {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// First tokens of the text, whose values are tiny and whose attention is huge: anything else in a value's
+// place would weigh heavily. They stay out of the tier, as out of the maps' fit.
+constexpr uint32_t kAttentionSinks = 4;
 
 bool takes_mass(const Policy& policy) {
   const std::vector<Statistic> statistics = policy.needs().statistics;
@@ -24,6 +27,18 @@ bool takes_mass(const Policy& policy) {
 // Sorted after all slots whose cost counts.
 double cost_or_largest(double cost) {
   return cost <= std::numeric_limits<double>::max() ? cost : std::numeric_limits<double>::max();
+}
+
+// Multiplies each slot's cost by its squared attention mass, the mean over mass rows.
+void multiply_by_attention(std::span<const float> mass, uint32_t n_mass_rows, std::vector<double>& cost) {
+  for (size_t slot = 0; slot < cost.size(); ++slot) {
+    double square = 0;
+    for (size_t row = 0; row < n_mass_rows; ++row) {
+      const double attention = mass[row * cost.size() + slot];
+      square += attention * attention / n_mass_rows;
+    }
+    cost[slot] *= square;
+  }
 }
 
 class Tiered final : public Policy {
@@ -60,15 +75,9 @@ class Tiered final : public Policy {
  private:
   std::vector<double> cost(const HeadView& head, uint32_t n_mass_rows) const {
     std::vector<double> cost(head[residual_].begin(), head[residual_].end());
-    if (!weighted_) return cost;
-    const std::span<const float> mass = head[Statistic::mass];
+    if (weighted_) multiply_by_attention(head[Statistic::mass], n_mass_rows, cost);
     for (size_t slot = 0; slot < cost.size(); ++slot) {
-      double square = 0;
-      for (size_t row = 0; row < n_mass_rows; ++row) {
-        const double attention = mass[row * cost.size() + slot];
-        square += attention * attention / n_mass_rows;
-      }
-      cost[slot] *= square;
+      if (head.pos[slot] < static_cast<int32_t>(kAttentionSinks)) cost[slot] = kInfinity;
     }
     return cost;
   }
@@ -97,7 +106,9 @@ ModifierInfo zero_info() {
   info.notes = {
       "budget + r keys and budget - r values stay, r = half of what was seen beyond the budget, at most half "
       "the budget",
-      "the window and what the method protects keep their values; r is smaller where these need the room",
+      "the first 4 tokens, the window and what the method protects keep their values; r is smaller where "
+      "these "
+      "need the room",
       "keys and values must have one cache type",
       "methods that read values at an event see the mean for the slots that lost theirs",
   };
@@ -171,7 +182,8 @@ HeadVerdict route(std::span<const double> scores, std::span<const double> cost, 
 }
 
 uint32_t most_recruits(const ParsedPolicy& policy, const CacheShape& shape) {
-  const uint32_t n_protected = policy.policy->n_protected(shape);
+  const uint32_t n_sink = kAttentionSinks - std::min(kAttentionSinks, shape.n_sink);
+  const uint32_t n_protected = policy.policy->n_protected(shape) + n_sink;
   const uint64_t exact = uint64_t{shape.window} + n_protected;
   if (exact >= shape.budget || shape.budget < 2) {
     invalid(

@@ -5,7 +5,8 @@
 // Paper: VECTOR, Lin et al. 2026, arXiv:2605.23258. The base method ranks the slots, and the best budget +
 // n_recruits stay. Of those that still have a value, the ones whose loss costs least give it up, until budget
 // - n_recruits are left. The cost of a slot is e, or a^2 e with route=weighted: e = |v - what would stand for
-// it|^2, a = its attention mass. The window, and what the base protects (a score of +inf), stay exact.
+// it|^2, a = its attention mass. The window, the first 4 tokens of the text (as far as the base keeps them)
+// and what the base protects (a score of +inf) stay exact.
 // Differs from the paper: runs at every event, not once after the prompt; protects; may weight by attention;
 // with +zero a value is replaced by the mean of those that the head lost, with no map.
 // States only move down: a slot without a value never gets one again.

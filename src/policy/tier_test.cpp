@@ -61,10 +61,11 @@ TEST(Route, TiesGoToTheSmallerPosAndNanCostsMost) {
 // mass 1/2 of a slot whose loss is 4, mass 1 of one whose loss is 2: 1 against 2.
 TEST(Tier, WeightsByTheSquaredMassUnlessTold) {
   oracle::Layer layer = synthetic::small_layer({0, 0.5F, 1, 1.5F, 2, 0}, {1, 1, 1, 1, 1, 1}, 4);
+  layer.heads[0].pos = {10, 11, 12, 13, 14, 15};
   layer.heads[0][Statistic::mean_residual] = {9, 4, 2, 9, 9, 9};
   std::vector<HeadView> heads = {layer.heads[0].view()};
   const LayerView view = {.heads = heads, .budget = 4, .n_recruits = 1};
-  const EventContext event = synthetic::small_event(6, 1);
+  const EventContext event = synthetic::small_event(16, 1);
   const auto demoted = [&](const char* text) {
     return parse_policy(text).policy->decide(view, event).heads[0].demote;
   };
@@ -77,6 +78,19 @@ TEST(Tier, WeightsByTheSquaredMassUnlessTold) {
   layer.heads[0][Statistic::mass] = {3, 0.5F, 1, 0.4F, 2, 0};
   layer.heads[0][Statistic::mean_residual] = {9, 4, 0.5F, 9, 9, 9};
   EXPECT_THAT(demoted("snapkv+zero"), ElementsAre(2));
+}
+
+// Attention sinks, whether the base protects them or not: the cheapest of all here, and pos 1 is gone
+// already.
+TEST(Tier, TheFirstFourTokensKeepTheirValue) {
+  oracle::Layer layer = synthetic::small_layer({9, 9, 9, 9, 8, 7, 6}, {1, 1, 1, 1, 1, 1, 1}, 5);
+  layer.heads[0].pos = {0, 2, 3, 4, 5, 6, 7};
+  layer.heads[0][Statistic::mean_residual] = {1, 1, 1, 4, 3, 2, 9};
+  const std::vector<HeadView> heads = {layer.heads[0].view()};
+  const LayerView view = {.heads = heads, .budget = 5, .n_recruits = 1};
+  const Verdict verdict =
+      parse_policy("snapkv+zero:route=plain").policy->decide(view, synthetic::small_event(8, 1));
+  EXPECT_THAT(verdict.heads[0].demote, ElementsAre(3, 4)) << "slot 5 has the lowest mass and goes";
 }
 
 // The reference's routing, by plain and by weighted residual, for every case of the value maps' file.
@@ -161,6 +175,7 @@ TEST_P(TierConformance, LeavesTheBytesOfTheBudget) {
           EXPECT_LT(heads[kv_head].pos[slot], event.n_seen - event.window) << "the window was touched";
           const bool is_protected = scores[kv_head][slot] == std::numeric_limits<double>::infinity();
           EXPECT_FALSE(room && is_protected) << "a protected slot lost its value";
+          EXPECT_FALSE(room && heads[kv_head].pos[slot] < 4) << "an attention sink lost its value";
         }
         EXPECT_EQ(order.size(), parsed.policy->needs().rank ? n_keys : 0);
       }
@@ -204,11 +219,12 @@ INSTANTIATE_TEST_SUITE_P(Bases, TierConformance, testing::ValuesIn(bases()), tes
 
 // VaSE's reserve is a quarter of the budget, and its values need room beside the window.
 TEST(Tier, RecruitsAreHalfTheBudgetOrWhatProtectedValuesLeave) {
-  const auto most = [](const char* text, uint32_t budget, uint32_t window) {
+  const auto most = [](const char* text, uint32_t budget, uint32_t window, uint32_t n_sink = 4) {
     return most_recruits(parse_policy(text),
-                         {.budget = budget, .interval = 64, .window = window, .n_sink = 4});
+                         {.budget = budget, .interval = 64, .window = window, .n_sink = n_sink});
   };
   EXPECT_EQ(most("snapkv+zero", 512, 64), 256U);
+  EXPECT_EQ(most("snapkv+zero", 128, 64, 0), 60U);
   EXPECT_EQ(most("vase-attnv+zero", 512, 64), 256U);
   EXPECT_EQ(most("vase-attnv+zero", 200, 64), 86U);
   EXPECT_EQ(most("vase-attnv:n_large=100+zero", 512, 64), 256U);
