@@ -39,24 +39,22 @@ class MapFile {
 };
 
 struct Variant {
-  std::string name;
-  std::string base;
-  std::string more = {};
+  const char* name;
+  const char* base;
+  const char* more = "";
 };
 
-std::vector<Variant> variants() {
-  return {{"vase_attnv", "vase-attnv"},
-          {"vase_attnv_as_published", "vase-attnv", ",route=plain"},
-          {"vase_dkv", "vase-dkv"},
-          {"snapkv", "snapkv"},
-          {"snapkv_of_slots", "snapkv:smooth=avg,axis=slot"},
-          {"snapkv_pyramid", "snapkv+pyramid:beta=2"},
-          {"h2o", "h2o:recent=8,window=8"},
-          {"keydiff", "keydiff"},
-          {"lagkv", "lagkv:lag=8"},
-          {"leverage", "leverage"},
-          {"random", "random"}};
-}
+constexpr Variant kVariants[] = {{"vase_attnv", "vase-attnv"},
+                                 {"vase_attnv_as_published", "vase-attnv", ",route=plain"},
+                                 {"vase_dkv", "vase-dkv"},
+                                 {"snapkv", "snapkv"},
+                                 {"snapkv_of_slots", "snapkv:smooth=avg,axis=slot"},
+                                 {"snapkv_pyramid", "snapkv+pyramid:beta=2"},
+                                 {"h2o", "h2o:recent=8,window=8"},
+                                 {"keydiff", "keydiff"},
+                                 {"lagkv", "lagkv:lag=8"},
+                                 {"leverage", "leverage"},
+                                 {"random", "random"}};
 
 class VectorPolicy : public testing::TestWithParam<Variant> {
  protected:
@@ -111,8 +109,8 @@ TEST_P(VectorPolicy, TwoSequencesTogetherAnswerAsTheyDoAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Bases, VectorPolicy, testing::ValuesIn(variants()),
-                         [](const auto& variant) { return variant.param.name; });
+INSTANTIATE_TEST_SUITE_P(Bases, VectorPolicy, testing::ValuesIn(kVariants),
+                         [](const auto& variant) { return std::string(variant.param.name); });
 
 // Gives every value projection the weights of the key projection beside it.
 void let_values_be_keys(const std::string& path) {
