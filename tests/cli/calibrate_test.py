@@ -12,6 +12,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.dont_write_bytecode = True  # leaves no files in the checkout
+
+from refusal import check_refused
+
 KVASE, TOY_MODEL = "", ""
 TEXT = " ".join(str(n * n * 7919 % 99991) for n in range(460))
 
@@ -44,14 +48,7 @@ class Calibrate(unittest.TestCase):
 
     def refuse(self, arguments, *words):
         with self.subTest(arguments=arguments):
-            result = kvase(*arguments)
-            message = result.stderr.decode(errors="replace")
-            self.assertEqual(result.returncode, 2, message)
-            self.assertEqual(result.stdout, b"")
-            self.assertEqual(len(message.splitlines()), 1, message)
-            self.assertTrue(message.startswith("kvase: error: "), message)
-            for word in words:
-                self.assertIn(word, message)
+            check_refused(self, kvase(*arguments), *words)
 
     def test_json(self):
         self.assertEqual(self.result.returncode, 0, self.result.stderr)

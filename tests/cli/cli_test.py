@@ -20,6 +20,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # leaves no files in the checkout
 
 from gguf_writer import F32, I32, write_tensors
+from refusal import check_refused
 
 KVASE, TOY_MODEL = "", ""
 SMALL = ["--kv-budget", "48", "--kv-interval", "16"]
@@ -51,16 +52,8 @@ class CliTest(unittest.TestCase):
         return str(path)
 
     def refuse(self, arguments, *words, status=2):
-        """One error line that says what and what is allowed, nothing on stdout."""
         with self.subTest(arguments=arguments):
-            result = kvase(*arguments)
-            message = result.stderr.decode(errors="replace")
-            self.assertEqual(result.returncode, status, message)
-            self.assertEqual(result.stdout, b"")
-            self.assertEqual(len(message.splitlines()), 1, message)
-            self.assertTrue(message.startswith("kvase: error: "), message)
-            for word in words:
-                self.assertIn(word, message)
+            check_refused(self, kvase(*arguments), *words, status=status)
 
     def json_of(self, arguments):
         result = kvase(*arguments)

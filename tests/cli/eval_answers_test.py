@@ -18,6 +18,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # leaves no files in the checkout
 
+from refusal import check_refused
+
 KVASE, TOY_MODEL = "", ""
 # One thread: threads of a busy machine wait for each other.
 FLAGS = ["--kv-interval", "16", "-t", "1"]
@@ -66,13 +68,7 @@ class EvalTest(unittest.TestCase):
 
     def refuse(self, arguments, *words):
         with self.subTest(arguments=arguments):
-            result = kvase(*arguments)
-            message = result.stderr.decode(errors="replace")
-            self.assertEqual(result.returncode, 2, message)
-            self.assertEqual(result.stdout, b"")
-            self.assertEqual(len(message.splitlines()), 1, message)
-            for word in ["kvase: error: ", "allowed", *words]:
-                self.assertIn(word, message)
+            check_refused(self, kvase(*arguments), "allowed", *words)
 
 
 class Math(EvalTest):

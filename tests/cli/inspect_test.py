@@ -20,6 +20,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # leaves no files in the checkout
 
+from refusal import check_refused
+
 KVASE, TOY_MODEL = "", ""
 NO_EVENT = 65535
 TEXT = "One <b>bold</b> & 'quoted' </script><script>alert(1)</script> tab\there, na\u00efve \u65e5\u672c \U0001f41d. "
@@ -190,12 +192,7 @@ class InspectTest(unittest.TestCase):
         ]:
             with self.subTest(arguments=arguments):
                 self.out.unlink(missing_ok=True)
-                result = kvase(*arguments)
-                message = result.stderr.decode(errors="replace")
-                self.assertEqual(result.returncode, 2, message)
-                self.assertEqual(len(message.splitlines()), 1, message)
-                for word in words:
-                    self.assertIn(word, message)
+                check_refused(self, kvase(*arguments), *words)
                 self.assertFalse(self.out.exists())
 
     def test_a_failed_run_leaves_the_page_alone(self):
