@@ -11,6 +11,7 @@
 #include "base/errors.h"
 #include "engine/tapped_run.h"
 #include "model/map_identity.h"
+#include "policy/tier.h"
 #include "stats/rows.h"
 #include "value_map/gate.h"
 #include "value_map/solve.h"
@@ -21,7 +22,6 @@ namespace {
 constexpr uint32_t kShortestSequence = 512;  // tokens; a quarter of it must hold the gate's window and sinks
 constexpr uint32_t kDefaultSequence = 4096;
 constexpr uint32_t kHoldOutEvery = 16;  // sequences
-constexpr uint32_t kSinks = 4;          // first positions, whose keys are huge and values tiny
 constexpr uint32_t kGateWindow = 64;    // queries
 constexpr uint32_t kGateQueries = TappedRun::kStep - kGateWindow;
 constexpr uint32_t kGateSequences = 4;     // of those held out: 256 queries per head
@@ -235,7 +235,7 @@ class Calibrator {
 
   void add_moments(LayerRows& rows, Moments& moments) const {
     const size_t head_dim = info_->head_dim;
-    for (uint32_t pos = kSinks; pos < sequences_->length; ++pos) {
+    for (uint32_t pos = kAttentionSinks; pos < sequences_->length; ++pos) {
       for (uint32_t kv_head = 0; kv_head < info_->n_kv_heads; ++kv_head) {
         const size_t row = (size_t{kv_head} * sequences_->length + pos) * head_dim;
         std::copy_n(rows.keys_before_rope.data() + row, head_dim, rows.x.data() + kv_head * head_dim);
@@ -287,7 +287,7 @@ class Calibrator {
                                      .n = sequences_->length,
                                      .n_window = kGateWindow,
                                      .n_eval = kGateQueries,
-                                     .n_sink = kSinks,
+                                     .n_sink = kAttentionSinks,
                                      .group = group,
                                      .scale = scale_,
                                      .keys = rows.keys.data() + first,
@@ -314,7 +314,7 @@ class Calibrator {
 };
 
 std::vector<std::string> warnings(const Sequences& sequences, uint32_t head_dim) {
-  const uint64_t n_rows = sequences.fitted.size() * uint64_t{sequences.length - kSinks};
+  const uint64_t n_rows = sequences.fitted.size() * uint64_t{sequences.length - kAttentionSinks};
   const uint64_t enough = uint64_t{kRowsPerChannel} * head_dim;
   if (n_rows >= enough) return {};
   return {fmt::format("{} tokens were fitted, {} or more are recommended for heads of {} channels", n_rows,

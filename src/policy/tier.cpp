@@ -15,9 +15,6 @@ namespace kvase {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// First tokens of the text, whose values are tiny and whose attention is huge: anything else in a value's
-// place would weigh heavily. They stay out of the tier, as out of the maps' fit.
-constexpr uint32_t kAttentionSinks = 4;
 
 bool takes_mass(const Policy& policy) {
   const std::vector<Statistic> statistics = policy.needs().statistics;
@@ -107,8 +104,7 @@ ModifierInfo zero_info() {
       "budget + r keys and budget - r values stay, r = half of what was seen beyond the budget, at most half "
       "the budget",
       "the first 4 tokens, the window and what the method protects keep their values; r is smaller where "
-      "these "
-      "need the room",
+      "these need the room",
       "keys and values must have one cache type",
       "methods that read values at an event see the mean for the slots that lost theirs",
   };

@@ -19,6 +19,10 @@
 
 namespace kvase {
 
+// First tokens of the text, whose keys and attention are huge and whose values are tiny: anything else in a
+// value's place would weigh heavily. They stay out of the tier and out of the fit of maps.
+inline constexpr uint32_t kAttentionSinks = 4;
+
 ModifierInfo zero_info();
 ModifierInfo vector_info();
 
