@@ -11,7 +11,8 @@
 #include <string>
 
 #include "attention/pieces.h"
-#include "golden/golden_file.h"
+#include "golden/golden_map.h"
+#include "stats/rows.h"
 #include "tensor/compute.h"
 
 namespace kvase {
@@ -38,15 +39,7 @@ struct TierCase {
 
 std::vector<std::byte> stored(ggml_type type, const std::vector<float>& rows) {
   std::vector<std::byte> bytes(rows.size() * ggml_type_size(type));
-  if (type == GGML_TYPE_F16) {
-    ggml_fp32_to_fp16_row(rows.data(), reinterpret_cast<ggml_fp16_t*>(bytes.data()),
-                          static_cast<int64_t>(rows.size()));
-  } else if (type == GGML_TYPE_BF16) {
-    ggml_fp32_to_bf16_row(rows.data(), reinterpret_cast<ggml_bf16_t*>(bytes.data()),
-                          static_cast<int64_t>(rows.size()));
-  } else {
-    std::memcpy(bytes.data(), rows.data(), bytes.size());
-  }
+  ggml_quantize_chunk(type, rows.data(), bytes.data(), 0, 1, static_cast<int64_t>(rows.size()), nullptr);
   return bytes;
 }
 
@@ -91,22 +84,6 @@ std::vector<float> attend(const TierCase& c) {
   return out;
 }
 
-RopeSetting golden_rope(const golden::File& file, const std::string& name) {
-  const auto counts = file.tensor<int32_t>(name + ".rope");
-  const auto numbers = file.tensor<float>(name + ".rope_numbers");
-  RopeSetting rope = {.n_rot = static_cast<uint32_t>(counts[0]),
-                      .pairs = counts[1] != 0 ? RopePairs::half_split : RopePairs::adjacent,
-                      .freq_base = numbers[0],
-                      .freq_scale = numbers[1],
-                      .ext_factor = numbers[2],
-                      .attn_factor = numbers[3],
-                      .beta_fast = numbers[4],
-                      .beta_slow = numbers[5],
-                      .n_ctx_orig = static_cast<uint32_t>(counts[2])};
-  if (file.has(name + ".divisors")) rope.divisors = file.tensor<float>(name + ".divisors");
-  return rope;
-}
-
 // A case of the file; `routing` names who is exact and who approximate.
 TierCase golden_case(const golden::File& file, const std::string& name, const std::string& routing) {
   const auto keys = file.tensor<float>(name + ".k"), values = file.tensor<float>(name + ".v");
@@ -115,15 +92,12 @@ TierCase golden_case(const golden::File& file, const std::string& name, const st
   const auto approximate = file.tensor<int32_t>(routing + "approx");
   TierCase c = {.head_dim = file.size(name + ".k", 0),
                 .n_kv_heads = file.size(name + ".k", 2),
-                .rope = golden_rope(file, name),
+                .rope = golden::rope_of(file, name),
+                .map = golden::map_of(file, name),
                 .q = file.tensor<float>(name + ".q")};
   c.group = file.size(name + ".q", 1) / c.n_kv_heads;
   c.n_approximate = static_cast<uint32_t>(approximate.size()) / c.n_kv_heads;
   c.n_slots = c.n_approximate + static_cast<uint32_t>(exact.size()) / c.n_kv_heads;
-  c.map = {.mode = TierMode::linear,
-           .head_dim = c.head_dim,
-           .weight = file.tensor<float>(name + ".weight"),
-           .bias = file.tensor<float>(name + ".bias")};
   for (uint32_t kv_head = 0; kv_head < c.n_kv_heads; ++kv_head) {
     const auto add = [&](const std::vector<int32_t>& slots) {
       const size_t count = slots.size() / c.n_kv_heads;
@@ -201,9 +175,7 @@ class TierGraph {
   std::vector<float> rounded(const std::vector<float>& rows) const {
     const std::vector<std::byte> bytes = stored(case_.type, rows);
     std::vector<float> result(rows.size());
-    if (case_.type == GGML_TYPE_F32) return rows;
-    ggml_get_type_traits(case_.type)
-        ->to_float(bytes.data(), result.data(), static_cast<int64_t>(rows.size()));
+    to_f32(case_.type, bytes.data(), rows.size(), result.data());
     return result;
   }
 

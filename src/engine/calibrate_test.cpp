@@ -5,36 +5,24 @@
 
 #include <algorithm>
 
-#include "base/random.h"
 #include "kvase/error.h"
 #include "model/map_identity.h"
+#include "system/toy.h"
 #include "tensor/test_gguf.h"
 
 namespace kvase {
 namespace {
 
-// Many different characters, so that hidden states span their space.
-std::string some_text() {
-  std::string text;
-  for (uint32_t index = 0; index < 2600; ++index) {
-    const double uniform = noise_uniform({.seed = 1}, NoiseStream::race, index);
-    text += static_cast<char>('!' + static_cast<int>(uniform * 94));
-  }
-  return text;
-}
-
 class CalibrateTest : public testing::Test {
  protected:
   // All heads' keys together have as many channels as the hidden state.
   static ToyModelSpec spec_of(const std::string& architecture) {
-    ToyModelSpec spec;
-    spec.architecture = architecture;
-    spec.n_embd = 64;
-    spec.n_heads = 4;
-    spec.n_kv_heads = 2;
-    spec.head_dim = 32;
-    spec.n_ff = 64;
-    return spec;
+    return {.architecture = architecture,
+            .n_embd = 64,
+            .n_heads = 4,
+            .n_kv_heads = 2,
+            .head_dim = 32,
+            .n_ff = 64};
   }
   Model load(const ToyModelSpec& spec) const {
     write_toy_model(model_, spec);
@@ -45,7 +33,7 @@ class CalibrateTest : public testing::Test {
     return map_identity(file, check_model(file));
   }
   Calibration run(const Model& model, uint32_t n_threads = 1) const {
-    return calibrate(model, some_text(), map_,
+    return calibrate(model, random_text(2600), map_,
                      {.ridge = 1e-9, .type_k = RowType::f32, .type_v = RowType::f32, .n_threads = n_threads});
   }
 
@@ -127,7 +115,7 @@ TEST_F(CalibrateTest, TheFileIsItsModels) {
 TEST_F(CalibrateTest, ProgressAndStopping) {
   const Model model = load(spec_of("llama"));
   uint64_t seen = 0, total_seen = 0;
-  const Calibration stopped = calibrate(model, some_text(), map_, {.n_threads = 1},
+  const Calibration stopped = calibrate(model, random_text(2600), map_, {.n_threads = 1},
                                         {.on_progress =
                                              [&](uint64_t done, uint64_t total) {
                                                seen = done;
@@ -147,13 +135,13 @@ TEST_F(CalibrateTest, BadOptionsAreRefused) {
     test::expect_error([&] { calibrate(model, text, map_, options); }, ErrorCode::invalid_argument, part);
     EXPECT_FALSE(std::filesystem::exists(map_));
   };
-  refused({.n_ctx = 511}, some_text(), "-c 511, allowed: 512..4096");
-  refused({.n_ctx = 4097}, some_text(), "-c 4097, allowed: 512..4096");
-  refused({.ridge = -1}, some_text(), "--ridge -1, allowed: 0 or more");
-  refused({.n_threads = 513}, some_text(), "-t 513, allowed: 1..512");
+  refused({.n_ctx = 511}, random_text(2600), "-c 511, allowed: 512..4096");
+  refused({.n_ctx = 4097}, random_text(2600), "-c 4097, allowed: 512..4096");
+  refused({.ridge = -1}, random_text(2600), "--ridge -1, allowed: 0 or more");
+  refused({.n_threads = 513}, random_text(2600), "-t 513, allowed: 1..512");
   refused({}, "a short text", "tokens of text, allowed:");
-  refused({.n_tokens = 600}, some_text(), "found 600 tokens of text, allowed:");
-  test::expect_error([&] { calibrate(model, some_text(), dir_.file("none/map.gguf"), {}); },
+  refused({.n_tokens = 600}, random_text(2600), "found 600 tokens of text, allowed:");
+  test::expect_error([&] { calibrate(model, random_text(2600), dir_.file("none/map.gguf"), {}); },
                      ErrorCode::invalid_argument, "cannot write the map");
 }
 

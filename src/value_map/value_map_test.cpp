@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden/golden_file.h"
+#include "golden/golden_map.h"
 
 namespace kvase {
 namespace {
@@ -22,27 +22,13 @@ struct MapCase {
 };
 
 MapCase read_case(const golden::File& file, const std::string& name) {
-  const auto numbers = file.tensor<int32_t>(name + ".rope");
-  const auto rope = file.tensor<float>(name + ".rope_numbers");
   MapCase result;
   result.head_dim = file.size(name + ".k", 0);
   result.n = file.size(name + ".k", 1);
   result.n_kv_heads = file.size(name + ".k", 2);
-  result.group = static_cast<uint32_t>(numbers[6]);
-  result.rope = {.n_rot = static_cast<uint32_t>(numbers[0]),
-                 .pairs = numbers[1] != 0 ? RopePairs::half_split : RopePairs::adjacent,
-                 .freq_base = rope[0],
-                 .freq_scale = rope[1],
-                 .ext_factor = rope[2],
-                 .attn_factor = rope[3],
-                 .beta_fast = rope[4],
-                 .beta_slow = rope[5],
-                 .n_ctx_orig = static_cast<uint32_t>(numbers[2])};
-  if (file.has(name + ".divisors")) result.rope.divisors = file.tensor<float>(name + ".divisors");
-  result.map = {.mode = TierMode::linear,
-                .head_dim = result.head_dim,
-                .weight = file.tensor<float>(name + ".weight"),
-                .bias = file.tensor<float>(name + ".bias")};
+  result.group = static_cast<uint32_t>(file.tensor<int32_t>(name + ".rope")[6]);
+  result.rope = golden::rope_of(file, name);
+  result.map = golden::map_of(file, name);
   result.k = file.tensor<float>(name + ".k");
   result.k_pre = file.tensor<float>(name + ".k_pre");
   result.v = file.tensor<float>(name + ".v");

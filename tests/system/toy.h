@@ -43,6 +43,15 @@ inline std::vector<Token> random_tokens(size_t n, uint32_t n_vocab, uint64_t see
   return tokens;
 }
 
+// Many different characters, so that hidden states span their space.
+inline std::string random_text(uint32_t n) {
+  std::string text;
+  for (uint32_t index = 0; index < n; ++index)
+    text +=
+        static_cast<char>('!' + static_cast<int>(noise_uniform({.seed = 1}, NoiseStream::race, index) * 94));
+  return text;
+}
+
 // Feeds tokens and returns the last one's logits.
 inline std::vector<float> feed(Engine& engine, SequenceId sequence, std::span<const Token> tokens) {
   std::vector<float> last;

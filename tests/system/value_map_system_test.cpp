@@ -19,11 +19,8 @@ namespace {
 class MapFile {
  public:
   MapFile(const Model& model, const std::string& path, RowType type) : path_(path) {
-    std::string text;
-    for (uint32_t index = 0; index < 2600; ++index)
-      text += static_cast<char>('!' +
-                                static_cast<int>(94 * noise_uniform({.seed = 1}, NoiseStream::race, index)));
-    fit = calibrate(model, text, path_, {.ridge = 1e-9, .type_k = type, .type_v = type, .n_threads = 1});
+    fit = calibrate(model, random_text(2600), path_,
+                    {.ridge = 1e-9, .type_k = type, .type_v = type, .n_threads = 1});
   }
   ~MapFile() { std::filesystem::remove(path_); }
   MapFile(const MapFile&) = delete;
